@@ -1,0 +1,1 @@
+"""The vendors: one folder each, every folder with the same files."""

@@ -1,0 +1,43 @@
+"""Where the installed package keeps what is not Python: headers, templates, the native library.
+
+Works the same from a wheel and from an editable install, where the package is spread over several folders.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from tutti_hal.errors import NativeError
+
+
+def package_file(*parts: str) -> Path:
+    """The path of a file or folder inside the installed package.
+
+    Raises:
+        NativeError: nothing of that name is installed.
+    """
+    found = files("tutti_hal").joinpath(*parts)
+    path = Path(str(found))
+    if not path.exists():
+        raise NativeError(
+            f"find {'/'.join(parts)} in the installed package",
+            "it is not there",
+            "Install the package again: pip install .",
+        )
+    return path
+
+
+def native_library() -> Path:
+    """The shared library with the engine, the HOST runtime and the software controller."""
+    return package_file("lib", "libtutti_native.so")
+
+
+def include_dir() -> Path:
+    """The folder to pass as ``-I`` so that ``#include "tutti/..."`` resolves."""
+    return package_file("include")
+
+
+def templates_dir() -> Path:
+    """The folder of the kernel templates."""
+    return package_file("kernels_templates")

@@ -52,6 +52,8 @@ def ffi_and_library() -> tuple[Any, Any]:
     found = int(library.tt_abi_version())
     if found != ABI_VERSION:
         raise NativeError(
-            f"load {path}", f"ABI version {found}, wanted {ABI_VERSION}", "Install the package again: pip install ."
+            f"load {path}",
+            f"ABI version {found}, wanted {ABI_VERSION}",
+            "Install the package again: pip install .",
         )
     return ffi, library

@@ -17,7 +17,9 @@ VERBS: dict[str, tuple[str, str]] = {}
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every verb; a verb's own module is imported only when its help or its run needs it."""
     parser = argparse.ArgumentParser(
-        prog="tutti-hal", description="GPU-driven storage on every GPU vendor.", epilog="Each verb has its own --help."
+        prog="tutti-hal",
+        description="GPU-driven storage on every GPU vendor.",
+        epilog="Each verb has its own --help.",
     )
     parser.add_argument("--version", action="version", version=f"tutti-hal {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)

@@ -1,0 +1,82 @@
+# The two commands: `make demo` sets everything up and runs the main job, `make test` runs the tests. `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+CXX    ?= g++
+
+# What the native library is built from: a change here installs again.
+SOURCES := pyproject.toml CMakeLists.txt $(shell find native cmake -type f 2>/dev/null | LC_ALL=C sort)
+
+.PHONY: help demo test lint format types check sanitize bench docs golden wheel clean setup require
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+require:
+	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: sudo apt-get install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) -V) found: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo "A C++ compiler is missing: sudo apt-get install g++" >&2; exit 1; }
+
+$(VENV)/pyvenv.cfg: | require
+	@echo "-- creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python's venv module is missing: sudo apt-get install python3-venv" >&2; exit 1; }
+
+# The demo needs less than the tests; either stamp is renewed when native sources or the project file change.
+$(VENV)/.demo: $(SOURCES) | $(VENV)/pyvenv.cfg require
+	@echo "-- installing into $(VENV) (a minute or two the first time)"
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar on -e '.[report]' | sed -u -n -E 's/^(Collecting [^ ]+|Building .*|Successfully .*)/   \1/p'
+	@touch $@
+
+$(VENV)/.dev: $(SOURCES) | $(VENV)/pyvenv.cfg require
+	@echo "-- installing with what the tests need into $(VENV) (a minute or two the first time)"
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar on -e '.[dev,report]' | sed -u -n -E 's/^(Collecting [^ ]+|Building .*|Successfully .*)/   \1/p'
+	@touch $@ $(VENV)/.demo
+
+setup: $(VENV)/.dev ## .venv with everything that development needs
+
+demo: $(VENV)/.demo ## the main job on HOST and the software controller: render, compile, move a KV-cache workload, verify
+	@mkdir -p out
+	@$(PY) -m tutti_hal demo --profile host --plot out/demo.png
+
+test: $(VENV)/.dev ## unit, property and quick conformance tests
+	@$(PY) -m pytest
+
+lint: $(VENV)/.dev ## ruff and clang-format, changing nothing
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@find native benchmarks tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format --dry-run -Werror
+
+format: $(VENV)/.dev ## apply ruff and clang-format
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+	@find native benchmarks tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format -i
+
+types: $(VENV)/.dev ## mypy --strict on the installed form of the package
+	@$(PY) .ci/types.py
+
+check: $(VENV)/.dev ## every gate of docs/gates.md with its budget
+	@$(PY) .ci/gates.py
+
+sanitize: $(VENV)/.dev ## the native code under ASan, UBSan and TSan
+	@$(PY) .ci/gates.py sanitizers
+
+bench: $(VENV)/.dev ## the figures of benchmarks/, each beside its baseline
+	@mkdir -p out
+	@for b in benchmarks/bench_*.py; do echo "-- $$b"; $(PY) $$b --json > out/$$(basename $$b .py).json; cat out/$$(basename $$b .py).json; done
+
+docs: $(VENV)/.dev ## the documentation into site/
+	@$(PY) -m pip install -q --disable-pip-version-check -e '.[docs]'
+	@$(VENV)/bin/mkdocs build --strict --quiet
+
+golden: $(VENV)/.dev ## write the golden files of generation again
+	@$(PY) -m pytest tests/codegen --update-golden -q
+
+wheel: $(VENV)/.dev ## sdist, then the wheel from the sdist, into dist/
+	@rm -rf dist && $(PY) -m build
+
+clean: ## remove what make made
+	rm -rf $(VENV) build dist out site .pytest_cache .mypy_cache .ruff_cache .hypothesis

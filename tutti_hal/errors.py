@@ -51,9 +51,13 @@ class ProfileAmbiguous(ProfileError):
 
 
 class SpecError(TuttiError):
-    """A contract table or a vendor's record breaks its schema."""
+    """A contract table or a vendor's record breaks its schema. ``problems`` holds each place and what is wrong there."""
 
     id = "TT-SPEC"
+
+    def __init__(self, tried: str, found: str, fix: str, problems: tuple[object, ...] = ()) -> None:
+        super().__init__(tried, found, fix)
+        self.problems = problems
 
 
 class GenerationError(TuttiError):

@@ -1,0 +1,388 @@
+"""The schema of a vendor's record, and the step from the checked table to the frozen :class:`Record`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tutti_hal.record import (
+    Arch,
+    Detection,
+    Device,
+    Evidence,
+    HostApi,
+    Lowering,
+    Numbers,
+    P2p,
+    Quirk,
+    Record,
+    Sdk,
+    Toolchain,
+)
+from tutti_hal.spec.nodes import Node, Problems, near_miss
+from tutti_hal.spec.schema import Either, Flag, Int, ListOf, MapOf, Scalar, Struct, Text
+from tutti_hal.spec.tables import Primitive, Spec
+
+#: How far a fact can be trusted, best first.
+EVIDENCE = (
+    "hardware",
+    "header",
+    "binary",
+    "vendor-source",
+    "vendor-doc",
+    "third-party",
+    "inferred",
+    "unknown",
+)
+
+#: What lies where by default.
+PLACED = ("submission_queue", "completion_queue", "data", "doorbell", "control")
+
+_SDK_RANGE = r"\*|(>=|<=|==|<|>)\d+(\.\d+)*(,(>=|<=|==|<|>)\d+(\.\d+)*)*"
+_PROVEN: Mapping[str, Any] = {"source": Text(), "evidence": Text(known=EVIDENCE, noun="evidence")}
+_freeze = MappingProxyType
+
+
+def _proven(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Struct:
+    return Struct({**required, **_PROVEN}, optional or {})
+
+
+def record_schema(spec: Spec) -> Struct:
+    """The schema of ``vendor.yaml`` against one contract."""
+    vendor_caps = {c.id for c in spec.capabilities.values() if c.scope == "vendor"}
+    arch_caps = {c.id for c in spec.capabilities.values() if c.scope == "arch"}
+    member = {p.id for p in spec.primitives.values()}
+    lowering = Struct(
+        {},
+        {
+            "body": Text(empty=True),
+            "vars": MapOf(Either(Text(), MapOf(Scalar())), pattern=r"[a-z][a-z0-9_]*", noun="variable"),
+            "exceptions": MapOf(Text(), known=member, noun="primitive"),
+            **_PROVEN,
+        },
+    )
+    lowerings = MapOf(lowering, known=spec.families, noun="primitive family")
+    functions = spec.host_functions
+    numbers = Struct(
+        {"by_name": Flag()},
+        {"prefix": Text(), "values": MapOf(Scalar(), pattern=r"[A-Z]\w*", noun="name"), **_PROVEN},
+    )
+    arch = _proven(
+        {
+            "wave_width": Int(1, 1024),
+            "mask_bits": Int(32, 64),
+            "capabilities": MapOf(Flag(), known=arch_caps, noun="capability"),
+        },
+        {
+            "defines": MapOf(Scalar(), pattern=r"[A-Za-z_]\w*", noun="macro name"),
+            "limits": MapOf(Int(1), pattern=r"[a-z][a-z0-9_]*", noun="limit"),
+            "vars": MapOf(Scalar(), pattern=r"[a-z][a-z0-9_]*", noun="variable"),
+            "primitives": lowerings,
+        },
+    )
+    return Struct(
+        {
+            "schema": Int(1, 1),
+            "vendor": Text(pattern=r"[a-z][a-z0-9_]*", noun="vendor name"),
+            "title": Text(),
+            "kind": Text(known=("hardware", "host", "simulated"), noun="kind"),
+            "detection": Struct(
+                {"rank": Int(0), "macros": ListOf(Text(pattern=r"\w+", noun="macro name"))},
+                {"device_pass": ListOf(Text(pattern=r"\w+", noun="macro name")), **_PROVEN},
+            ),
+            "sdk": Struct({"env": ListOf(Text()), "default": ListOf(Text())}, _PROVEN),
+            "toolchain": Struct(
+                {
+                    "drivers": ListOf(Text(), least=1, unique=True),
+                    "suffix": Text(pattern=r"\.\w+", noun="suffix"),
+                    "output": Text(pattern=r"\.\w+", noun="suffix"),
+                    "flags": ListOf(Text()),
+                    "version_flag": Text(),
+                    "version_pattern": Text(),
+                },
+                {
+                    "driver_env": ListOf(Text(pattern=r"\w+", noun="variable")),
+                    "subdirs": ListOf(Text()),
+                    "arch_flags": ListOf(Text()),
+                    "output_flags": ListOf(Text()),
+                    **_PROVEN,
+                },
+            ),
+            "archs": MapOf(arch, pattern=r"[a-z][a-z0-9_-]*", noun="arch name"),
+            "device": Struct(
+                {"entry": Text(known=("global", "table"), noun="entry form")},
+                {"includes": ListOf(Text(pattern=r'"[^"]+"|<[^>]+>', noun="header name")), "prelude": Text()},
+            ),
+            "host_api": _proven(
+                {"libraries": ListOf(Text()), "prefix": Text()},
+                {
+                    "names": MapOf(
+                        Text(pattern=r"\w+", noun="symbol"), known=functions, noun="host function"
+                    ),
+                    "absent": MapOf(Text(), known=functions, noun="host function"),
+                },
+            ),
+            "errors": numbers,
+            "attributes": numbers,
+            "primitives": lowerings,
+            "capabilities": MapOf(Flag(), known=vendor_caps, noun="capability"),
+            "placement": _proven({name: Text(known=("device", "host"), noun="placement") for name in PLACED}),
+            "p2p": _proven(
+                {"mechanisms": ListOf(Text(), unique=True), "granule_bytes": Int(1), "note": Text()},
+            ),
+            "quirks": ListOf(
+                _proven(
+                    {
+                        "id": Text(pattern=r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*", noun="quirk id"),
+                        "text": Text(),
+                        "sdk": Text(pattern=_SDK_RANGE, noun="SDK version range"),
+                    }
+                )
+            ),
+        },
+        {
+            "default_arch": Text(),
+            "constants": MapOf(numbers, pattern=r"[A-Z]\w*", noun="constant group"),
+        },
+    )
+
+
+def build_record(
+    table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems
+) -> Record:
+    """Freeze a checked table; what only a whole record can break is noted in ``problems``."""
+    _check_whole(table, folder, spec, node, problems)
+    return Record(
+        vendor=table["vendor"],
+        title=table["title"],
+        kind=table["kind"],
+        folder=folder,
+        detection=Detection(
+            table["detection"]["rank"],
+            table["detection"]["macros"],
+            table["detection"].get("device_pass", ()),
+        ),
+        sdk=Sdk(table["sdk"]["env"], table["sdk"]["default"]),
+        toolchain=_toolchain(table["toolchain"]),
+        default_arch=table.get("default_arch"),
+        archs=_freeze({name: _arch(name, value, spec) for name, value in table["archs"].items()}),
+        device=Device(
+            table["device"].get("includes", ()), table["device"].get("prelude", ""), table["device"]["entry"]
+        ),
+        host_api=_host_api(table["host_api"]),
+        errors=_numbers(table["errors"]),
+        attributes=_numbers(table["attributes"]),
+        constants=_freeze({name: _numbers(value) for name, value in table.get("constants", {}).items()}),
+        primitives=_lowerings(table["primitives"]),
+        capabilities=_freeze(dict(table["capabilities"])),
+        placement=_freeze({name: table["placement"][name] for name in PLACED}),
+        p2p=P2p(
+            table["p2p"]["mechanisms"],
+            table["p2p"]["granule_bytes"],
+            _flat(table["p2p"]["note"]),
+            _evidence(table["p2p"]),
+        ),
+        quirks=tuple(Quirk(q["id"], _flat(q["text"]), q["sdk"], _evidence(q)) for q in table["quirks"]),
+        file=folder / "vendor.yaml",
+    )
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _evidence(value: Mapping[str, Any]) -> Evidence:
+    return Evidence(value["source"], value["evidence"])
+
+
+def _maybe_evidence(value: Mapping[str, Any]) -> Evidence | None:
+    return _evidence(value) if "source" in value and "evidence" in value else None
+
+
+def _toolchain(value: Mapping[str, Any]) -> Toolchain:
+    return Toolchain(
+        drivers=value["drivers"],
+        driver_env=value.get("driver_env", ()),
+        subdirs=value.get("subdirs", ()),
+        suffix=value["suffix"],
+        output=value["output"],
+        flags=value["flags"],
+        arch_flags=value.get("arch_flags", ()),
+        output_flags=value.get("output_flags", ()),
+        version_flag=value["version_flag"],
+        version_pattern=value["version_pattern"],
+    )
+
+
+def _arch(name: str, value: Mapping[str, Any], spec: Spec) -> Arch:
+    del spec
+    return Arch(
+        name=name,
+        wave_width=value["wave_width"],
+        mask_bits=value["mask_bits"],
+        defines=_freeze({k: str(v) for k, v in value.get("defines", {}).items()}),
+        limits=_freeze(dict(value.get("limits", {}))),
+        capabilities=_freeze(dict(value["capabilities"])),
+        vars=_freeze({k: str(v) for k, v in value.get("vars", {}).items()}),
+        overrides=_lowerings(value.get("primitives", {})),
+        evidence=_evidence(value),
+    )
+
+
+def _host_api(value: Mapping[str, Any]) -> HostApi:
+    return HostApi(
+        libraries=value["libraries"],
+        prefix=value["prefix"],
+        names=_freeze(dict(value.get("names", {}))),
+        absent=_freeze(dict(value.get("absent", {}))),
+        evidence=_evidence(value),
+    )
+
+
+def _numbers(value: Mapping[str, Any]) -> Numbers:
+    return Numbers(
+        value["by_name"],
+        value.get("prefix", ""),
+        _freeze(dict(value.get("values", {}))),
+        _maybe_evidence(value),
+    )
+
+
+def _lowerings(value: Mapping[str, Any]) -> Mapping[str, Lowering]:
+    result: dict[str, Lowering] = {}
+    for family, entry in value.items():
+        words: dict[str, str | tuple[str, Mapping[str, str]]] = {}
+        for name, word in entry.get("vars", {}).items():
+            if isinstance(word, str):
+                words[name] = word
+            else:
+                axis = str(word["by"])
+                words[name] = (axis, _freeze({k: str(v) for k, v in word.items() if k != "by"}))
+        result[family] = Lowering(
+            body=entry.get("body"),
+            vars=_freeze(words),
+            exceptions=_freeze(dict(entry.get("exceptions", {}))),
+            evidence=_maybe_evidence(entry),
+        )
+    return _freeze(result)
+
+
+def _at(node: Node, *path: str) -> Node:
+    """The node of the last key of ``path`` that exists."""
+    here = node
+    for name in path:
+        for key, key_node, value_node in here.items(Problems()) if here.is_map else ():
+            if key == name:
+                here = value_node if name != path[-1] else key_node
+                break
+        else:
+            return here
+    return here
+
+
+def _check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> None:
+    if table["vendor"] != folder.name:
+        problems.add(
+            _at(node, "vendor"), f"the record says '{table['vendor']}', its folder is called '{folder.name}'"
+        )
+    archs = table["archs"]
+    if not archs:
+        problems.add(_at(node, "archs"), "a record needs at least one arch")
+    default = table.get("default_arch")
+    if default is not None and default not in archs:
+        problems.add(_at(node, "default_arch"), f"no arch '{default}' in archs{near_miss(default, archs)}")
+    try:
+        groups = re.compile(table["toolchain"]["version_pattern"]).groups
+    except re.error as error:
+        problems.add(_at(node, "toolchain", "version_pattern"), f"not a regular expression: {error}")
+    else:
+        if groups < 1:
+            problems.add(_at(node, "toolchain", "version_pattern"), "needs a group around the version")
+    for capability in spec.capabilities.values():
+        if capability.scope == "vendor" and capability.id not in table["capabilities"]:
+            problems.add(_at(node, "capabilities"), f"the capability '{capability.id}' is not answered")
+    for name in sorted(set(table["host_api"].get("names", {})) & set(table["host_api"].get("absent", {}))):
+        problems.add(_at(node, "host_api", "absent", name), "the function is mapped under names, too")
+    seen: set[str] = set()
+    for quirk in table["quirks"]:
+        if quirk["id"] in seen:
+            problems.add(_at(node, "quirks"), f"two quirks are called '{quirk['id']}'")
+        seen.add(quirk["id"])
+    for group in ("errors", "attributes"):
+        _check_numbers(table[group], _at(node, group), problems)
+    for group, value in table.get("constants", {}).items():
+        _check_numbers(value, _at(node, "constants", group), problems)
+    _check_lowerings(table["primitives"], spec, node, ("primitives",), problems)
+    for name, arch in archs.items():
+        _check_arch(name, arch, table, spec, node, problems)
+
+
+def _check_numbers(value: Mapping[str, Any], node: Node, problems: Problems) -> None:
+    if not value["by_name"]:
+        if "source" not in value or "evidence" not in value:
+            problems.add(node, "numbers need 'source' and 'evidence'")
+        for name, number in value.get("values", {}).items():
+            if not isinstance(number, int) or isinstance(number, bool):
+                problems.add(node, f"{name} must be a whole number, since by_name is false")
+
+
+def _check_arch(
+    name: str, arch: Mapping[str, Any], table: Mapping[str, Any], spec: Spec, node: Node, problems: Problems
+) -> None:
+    for capability in spec.capabilities.values():
+        if capability.scope == "arch" and capability.id not in arch["capabilities"]:
+            problems.add(_at(node, "archs", name), f"the capability '{capability.id}' is not answered")
+    width, bits = arch["wave_width"], arch["mask_bits"]
+    if width & (width - 1):
+        problems.add(_at(node, "archs", name, "wave_width"), f"{width} is not a power of two")
+    if bits not in (32, 64):
+        problems.add(_at(node, "archs", name, "mask_bits"), f"{bits} is neither 32 nor 64")
+    if arch["capabilities"].get("wave.ballot") and bits < width:
+        problems.add(
+            _at(node, "archs", name, "capabilities"),
+            f"wave.ballot is claimed, but a mask of {bits} bits cannot name {width} lanes",
+        )
+    for flag in table["toolchain"].get("arch_flags", ()):
+        for word in re.findall(r"\{(\w+)\}", flag):
+            if word not in arch.get("vars", {}):
+                problems.add(
+                    _at(node, "archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks"
+                )
+    _check_lowerings(arch.get("primitives", {}), spec, node, ("archs", name, "primitives"), problems)
+    for primitive in spec.primitives.values():
+        if primitive.capability is not None and not arch["capabilities"].get(primitive.capability):
+            continue
+        entry = arch.get("primitives", {}).get(primitive.family) or table["primitives"].get(primitive.family)
+        if entry is None or not ("body" in entry or primitive.id in entry.get("exceptions", {})):
+            problems.add(
+                _at(node, "primitives"), f"no lowering for '{primitive.id}', which arch '{name}' must have"
+            )
+
+
+def _check_lowerings(
+    lowerings: Mapping[str, Any], spec: Spec, node: Node, path: tuple[str, ...], problems: Problems
+) -> None:
+    for family, entry in lowerings.items():
+        place = _at(node, *path, family)
+        members: tuple[Primitive, ...] = spec.families[family]
+        if "body" not in entry and "exceptions" not in entry:
+            problems.add(place, "needs 'body' or 'exceptions'")
+        for primitive_id in entry.get("exceptions", {}):
+            if spec.primitives[primitive_id].family != family:
+                problems.add(place, f"'{primitive_id}' is of family '{spec.primitives[primitive_id].family}'")
+        for name, word in entry.get("vars", {}).items():
+            if isinstance(word, str):
+                continue
+            axis = word.get("by")
+            if axis not in members[0].axes:
+                problems.add(
+                    place, f"vars.{name} needs 'by', one of: {', '.join(members[0].axes) or 'no axis here'}"
+                )
+                continue
+            for value in sorted({m.axes[axis] for m in members} - set(word)):
+                problems.add(place, f"vars.{name} has no word for {axis} '{value}'")
+            for value in sorted(set(word) - {"by"} - {m.axes[axis] for m in members}):
+                problems.add(place, f"vars.{name} has a word for {axis} '{value}', which no member has")

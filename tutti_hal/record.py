@@ -264,9 +264,7 @@ class Record:
         """What this record should lower or map on ``arch``, and does not: all of it in one go."""
         contract = spec or load_spec()
         primitives = tuple(
-            p.id
-            for p in contract.primitives.values()
-            if self._wanted(p, arch) and self.lowering_of(p, arch) is None
+            p.id for p in contract.primitives.values() if self._wanted(p, arch) and self.lowering_of(p, arch) is None
         )
         return Missing(primitives, missing_functions(self, contract))
 
@@ -339,17 +337,14 @@ def missing_functions(record: Record, spec: Spec) -> tuple[str, ...]:
     return tuple(
         f.name
         for f in spec.host_functions.values()
-        if record.host_api.symbol(f.name) is None
-        and (f.capability is None or record.capabilities[f.capability])
+        if record.host_api.symbol(f.name) is None and (f.capability is None or record.capabilities[f.capability])
     )
 
 
 def _environment() -> Environment:
     from jinja2 import Environment, StrictUndefined
 
-    return Environment(
-        undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
-    )
+    return Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def load_record(vendor_dir: Path, spec: Spec | None = None) -> Record:

@@ -136,23 +136,17 @@ def read(file: Path) -> Node:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"read {file}", str(error), "Check the path and that the file is UTF-8 text."
-        ) from error
+        raise SpecError(f"read {file}", str(error), "Check the path and that the file is UTF-8 text.") from error
     try:
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
-        raise SpecError(
-            f"parse {file}", f"{where}: {error.problem}", "Correct the YAML at that place."
-        ) from error
+        raise SpecError(f"parse {file}", f"{where}: {error.problem}", "Correct the YAML at that place.") from error
     except yaml.YAMLError as error:
         raise SpecError(f"parse {file}", str(error), "Correct the YAML.") from error
     if root is None:
-        raise SpecError(
-            f"parse {file}", f"{file}:1: the file is empty", "Write the table, or restore the file."
-        )
+        raise SpecError(f"parse {file}", f"{file}:1: the file is empty", "Write the table, or restore the file.")
     return Node(root, file, "")
 
 

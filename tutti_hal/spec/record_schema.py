@@ -119,9 +119,7 @@ def record_schema(spec: Spec) -> Struct:
             "host_api": _proven(
                 {"libraries": ListOf(Text()), "prefix": Text()},
                 {
-                    "names": MapOf(
-                        Text(pattern=r"\w+", noun="symbol"), known=functions, noun="host function"
-                    ),
+                    "names": MapOf(Text(pattern=r"\w+", noun="symbol"), known=functions, noun="host function"),
                     "absent": MapOf(Text(), known=functions, noun="host function"),
                 },
             ),
@@ -150,9 +148,7 @@ def record_schema(spec: Spec) -> Struct:
     )
 
 
-def build_record(
-    table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems
-) -> Record:
+def build_record(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> Record:
     """Freeze a checked table; what only a whole record can break is noted in ``problems``."""
     _check_whole(table, folder, spec, node, problems)
     return Record(
@@ -285,9 +281,7 @@ def _at(node: Node, *path: str) -> Node:
 
 def _check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> None:
     if table["vendor"] != folder.name:
-        problems.add(
-            _at(node, "vendor"), f"the record says '{table['vendor']}', its folder is called '{folder.name}'"
-        )
+        problems.add(_at(node, "vendor"), f"the record says '{table['vendor']}', its folder is called '{folder.name}'")
     archs = table["archs"]
     if not archs:
         problems.add(_at(node, "archs"), "a record needs at least one arch")
@@ -348,18 +342,14 @@ def _check_arch(
     for flag in table["toolchain"].get("arch_flags", ()):
         for word in re.findall(r"\{(\w+)\}", flag):
             if word not in arch.get("vars", {}):
-                problems.add(
-                    _at(node, "archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks"
-                )
+                problems.add(_at(node, "archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks")
     _check_lowerings(arch.get("primitives", {}), spec, node, ("archs", name, "primitives"), problems)
     for primitive in spec.primitives.values():
         if primitive.capability is not None and not arch["capabilities"].get(primitive.capability):
             continue
         entry = arch.get("primitives", {}).get(primitive.family) or table["primitives"].get(primitive.family)
         if entry is None or not ("body" in entry or primitive.id in entry.get("exceptions", {})):
-            problems.add(
-                _at(node, "primitives"), f"no lowering for '{primitive.id}', which arch '{name}' must have"
-            )
+            problems.add(_at(node, "primitives"), f"no lowering for '{primitive.id}', which arch '{name}' must have")
 
 
 def _check_lowerings(
@@ -378,9 +368,7 @@ def _check_lowerings(
                 continue
             axis = word.get("by")
             if axis not in members[0].axes:
-                problems.add(
-                    place, f"vars.{name} needs 'by', one of: {', '.join(members[0].axes) or 'no axis here'}"
-                )
+                problems.add(place, f"vars.{name} needs 'by', one of: {', '.join(members[0].axes) or 'no axis here'}")
                 continue
             for value in sorted({m.axes[axis] for m in members} - set(word)):
                 problems.add(place, f"vars.{name} has no word for {axis} '{value}'")

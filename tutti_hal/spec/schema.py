@@ -51,9 +51,7 @@ class Text:
             problems.add(node, "must not be empty")
             return BAD
         if self.known is not None and value not in self.known:
-            problems.add(
-                node, f"no {self.noun} '{value}'{near_miss(value, self.known) or _listing(self.known)}"
-            )
+            problems.add(node, f"no {self.noun} '{value}'{near_miss(value, self.known) or _listing(self.known)}")
             return BAD
         if self.pattern is not None and not re.fullmatch(self.pattern, value):
             problems.add(node, f"'{value}' is not a well-formed {self.noun} (expected {self.pattern})")
@@ -154,9 +152,7 @@ class MapOf:
         result: dict[str, Any] = {}
         for name, key_node, value_node in node.items(problems):
             if self.known is not None and name not in self.known:
-                problems.add(
-                    key_node, f"no {self.noun} '{name}'{near_miss(name, self.known) or _listing(self.known)}"
-                )
+                problems.add(key_node, f"no {self.noun} '{name}'{near_miss(name, self.known) or _listing(self.known)}")
                 continue
             if self.pattern is not None and not re.fullmatch(self.pattern, name):
                 problems.add(key_node, f"'{name}' is not a well-formed {self.noun} (expected {self.pattern})")

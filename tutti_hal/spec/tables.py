@@ -149,9 +149,7 @@ def _load(folder: Path) -> Spec:
     clauses = _clauses(read(folder / "clauses.yaml"), problems)
     primitives = _primitives(read(folder / "primitives.yaml"), capabilities, clauses, problems)
     host_api = folder / "host_api.yaml"
-    types, functions = (
-        _host_api(read(host_api), capabilities, clauses, problems) if host_api.exists() else ({}, {})
-    )
+    types, functions = _host_api(read(host_api), capabilities, clauses, problems) if host_api.exists() else ({}, {})
     problems.raise_if_any(f"load the contract in {folder}")
     freeze = MappingProxyType
     return Spec(freeze(capabilities), freeze(clauses), freeze(primitives), freeze(types), freeze(functions))
@@ -166,11 +164,7 @@ def _capabilities(node: Node, problems: Problems) -> dict[str, Capability]:
     entry = Struct({"meaning": Text(), "scope": Text(known=("vendor", "arch"), noun="scope")})
     schema = Struct({"version": Int(1, 1), "capabilities": MapOf(entry, pattern=_ANCHOR, noun="capability")})
     table = _table(node, schema, problems).get("capabilities", {})
-    return {
-        k: Capability(k, v["meaning"], v["scope"])
-        for k, v in table.items()
-        if {"meaning", "scope"} <= v.keys()
-    }
+    return {k: Capability(k, v["meaning"], v["scope"]) for k, v in table.items() if {"meaning", "scope"} <= v.keys()}
 
 
 def _clauses(node: Node, problems: Problems) -> dict[str, Clause]:
@@ -233,9 +227,7 @@ def _primitives(
             if any(not p.name for p in primitive.params):
                 problems.add(place, "each parameter is a pair [type, name]")
             if primitive.id in result:
-                problems.add(
-                    place, f"two primitives are called {primitive.id}: an axis is missing in the pattern"
-                )
+                problems.add(place, f"two primitives are called {primitive.id}: an axis is missing in the pattern")
             if primitive.c_name in names:
                 problems.add(place, f"{primitive.c_name} already names {names[primitive.c_name]}")
             if primitive.kind == "function" and not primitive.returns:

@@ -1,47 +1,111 @@
-"""The ``tutti-hal`` command: parse, dispatch to one verb, turn errors into exit codes."""
+"""The ``tutti-hal`` command: find the verb, let its module parse and run, turn errors into exit codes."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
 
 from tutti_hal import __version__
 from tutti_hal.errors import TuttiError
 
-#: verb -> (module with ``configure(parser)`` and ``run(args) -> int``, one line of help)
-VERBS: dict[str, tuple[str, str]] = {}
+
+@dataclass(frozen=True)
+class Verb:
+    """One row of the verb table.
+
+    Attributes:
+        module: has ``configure(parser)`` and ``run(args) -> int``; imported only when the verb is used.
+        summary: one line of help.
+    """
+
+    module: str
+    summary: str
+
+
+VERBS: dict[str, Verb] = {
+    "profiles": Verb("tutti_hal.cli.profiles", "which vendors can be used here, and why the others cannot"),
+    "collect": Verb("tutti_hal.cli.collect", "facts about this machine"),
+    "doctor": Verb("tutti_hal.cli.doctor", "judge those facts, with a line on how to fix each fault"),
+    "generate": Verb("tutti_hal.cli.generate", "render a profile's kernels as source"),
+    "build": Verb("tutti_hal.cli.build", "compile a profile's kernels, with resources per arch"),
+    "demo": Verb("tutti_hal.cli.demo", "move a KV-cache workload through the rings and verify every byte"),
+    "bench": Verb("tutti_hal.cli.bench", "figures, each beside a baseline of the same run"),
+}
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with every verb; a verb's own module is imported only when its help or its run needs it."""
+    """The outer parser: verb names and summaries only, so that no verb's module is imported for it."""
+    width = max(map(len, VERBS))
+    table = "\n".join(f"  {name:<{width}}  {verb.summary}" for name, verb in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="tutti-hal",
+        usage="tutti-hal [-h] [--version] VERB ...",
         description="GPU-driven storage on every GPU vendor.",
-        epilog="Each verb has its own --help.",
+        epilog=(
+            f"verbs:\n{table}\n\n"
+            "start here, on any machine:\n"
+            "  tutti-hal demo --profile host\n"
+            "  tutti-hal profiles\n\n"
+            "`tutti-hal VERB --help` explains a verb, with examples. TUTTI_PROFILE=vendor[:arch[@sdk]] names the\n"
+            "profile for all of them."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tutti-hal {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, (module, summary) in VERBS.items():
-        sub = verbs.add_parser(name, help=summary, description=summary)
-        importlib.import_module(module).configure(sub)
+    parser.add_argument("verb", metavar="VERB", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
+
+
+def build_verb_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
+    """One verb's parser and its module."""
+    verb = VERBS[name]
+    module = importlib.import_module(verb.module)
+    parser = argparse.ArgumentParser(
+        prog=f"tutti-hal {name}",
+        description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(parser)
+    return parser, module
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb.
 
     Returns:
-        The verb's exit code; 1 on a typed error (printed on standard error), 130 on Ctrl-C.
+        The verb's exit code; 1 on a typed error (printed on standard error), 130 on Ctrl-C, 141 when the reader of
+        standard output went away. Wrong usage leaves with 2, as argparse does.
     """
-    args = build_parser().parse_args(argv)
-    module = importlib.import_module(VERBS[args.verb][0])
+    outer = build_parser()
+    chosen = outer.parse_args(argv)
+    if chosen.verb is None:
+        outer.error(f"name a verb: {', '.join(VERBS)} (tutti-hal --help)")
+    if chosen.verb not in VERBS:
+        near = difflib.get_close_matches(chosen.verb, VERBS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
+        outer.error(f"no verb {chosen.verb!r}; {hint}")
     try:
-        return int(module.run(args))
+        parser, module = build_verb_parser(chosen.verb)
+        code = int(module.run(parser.parse_args(chosen.rest)))
+        sys.stdout.flush()
     except TuttiError as error:
-        print(f"tutti-hal {args.verb}: {error}", file=sys.stderr)
+        print(f"tutti-hal {chosen.verb}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"tutti-hal {args.verb}: interrupted", file=sys.stderr)
-        return 130
+        print(f"tutti-hal {chosen.verb}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes standard output once more at exit; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    return code

@@ -246,9 +246,7 @@ def transfer(
         NvmeFieldRange: no such transfer, or a value does not fit its field.
     """
     if not 1 <= blocks <= MAX_BLOCKS:
-        raise NvmeFieldRange(
-            "build a transfer", f"{blocks} blocks", f"One command moves 1 to {MAX_BLOCKS} blocks."
-        )
+        raise NvmeFieldRange("build a transfer", f"{blocks} blocks", f"One command moves 1 to {MAX_BLOCKS} blocks.")
     if slba + blocks > 1 << 64:
         raise NvmeFieldRange("build a transfer", f"{blocks} blocks from {slba:#x}", "The range wraps.")
     dwords = TransferDwords(
@@ -292,15 +290,11 @@ def deallocate(nsid: int, ranges: int, data: DataPointer) -> Sqe:
         NvmeFieldRange: not 1 to 256 ranges.
     """
     if not 1 <= ranges <= MAX_DSM_RANGES:
-        raise NvmeFieldRange(
-            "build a Dataset Management command", f"{ranges} ranges", f"1 to {MAX_DSM_RANGES}."
-        )
+        raise NvmeFieldRange("build a Dataset Management command", f"{ranges} ranges", f"1 to {MAX_DSM_RANGES}.")
     return command(NvmOpcode.DATASET_MANAGEMENT, DsmDwords(nr=ranges - 1, ad=True), nsid=nsid, data=data)
 
 
-def identify(
-    cns: int, data: DataPointer, *, nsid: int = 0, cntid: int = 0, cnssid: int = 0, csi: int = 0
-) -> Sqe:
+def identify(cns: int, data: DataPointer, *, nsid: int = 0, cntid: int = 0, cnssid: int = 0, csi: int = 0) -> Sqe:
     """Identify; `data` names 4096 bytes."""
     dwords = IdentifyDwords(cns=cns, cntid=cntid, cnssid=cnssid, csi=csi)
     return command(AdminOpcode.IDENTIFY, dwords, nsid=nsid, data=data)
@@ -312,9 +306,7 @@ def _qsize(depth: int) -> int:
     return depth - 1
 
 
-def create_cq(
-    qid: int, depth: int, data: DataPointer, *, contiguous: bool = True, vector: int | None = None
-) -> Sqe:
+def create_cq(qid: int, depth: int, data: DataPointer, *, contiguous: bool = True, vector: int | None = None) -> Sqe:
     """Create I/O Completion Queue of `depth` entries; `vector` None leaves interrupts off.
 
     With `contiguous` PRP1 is the queue's bus address, else that of a PRP list of its pages.
@@ -322,15 +314,11 @@ def create_cq(
     Raises:
         NvmeFieldRange: the depth is below 2 or above 65,536.
     """
-    dwords = CreateCqDwords(
-        qid=qid, qsize=_qsize(depth), pc=contiguous, ien=vector is not None, iv=vector or 0
-    )
+    dwords = CreateCqDwords(qid=qid, qsize=_qsize(depth), pc=contiguous, ien=vector is not None, iv=vector or 0)
     return command(AdminOpcode.CREATE_CQ, dwords, data=data)
 
 
-def create_sq(
-    qid: int, depth: int, data: DataPointer, *, cqid: int, contiguous: bool = True, priority: int = 0
-) -> Sqe:
+def create_sq(qid: int, depth: int, data: DataPointer, *, cqid: int, contiguous: bool = True, priority: int = 0) -> Sqe:
     """Create I/O Submission Queue of `depth` entries that completes to `cqid`; see `create_cq`.
 
     Raises:
@@ -355,22 +343,14 @@ def abort(sqid: int, cid: int) -> Sqe:
     return command(AdminOpcode.ABORT, AbortDwords(sqid=sqid, cid=cid))
 
 
-def set_features(
-    fid: int, value: int, *, save: bool = False, nsid: int = 0, data: DataPointer | None = None
-) -> Sqe:
+def set_features(fid: int, value: int, *, save: bool = False, nsid: int = 0, data: DataPointer | None = None) -> Sqe:
     """Set Features; `value` is dword 11."""
-    return command(
-        AdminOpcode.SET_FEATURES, SetFeaturesDwords(fid=fid, save=save, value=value), nsid=nsid, data=data
-    )
+    return command(AdminOpcode.SET_FEATURES, SetFeaturesDwords(fid=fid, save=save, value=value), nsid=nsid, data=data)
 
 
-def get_features(
-    fid: int, *, select: int = 0, cdw11: int = 0, nsid: int = 0, data: DataPointer | None = None
-) -> Sqe:
+def get_features(fid: int, *, select: int = 0, cdw11: int = 0, nsid: int = 0, data: DataPointer | None = None) -> Sqe:
     """Get Features; the value comes back in dword 0 of the completion."""
-    return command(
-        AdminOpcode.GET_FEATURES, GetFeaturesDwords(fid=fid, sel=select, cdw11=cdw11), nsid=nsid, data=data
-    )
+    return command(AdminOpcode.GET_FEATURES, GetFeaturesDwords(fid=fid, sel=select, cdw11=cdw11), nsid=nsid, data=data)
 
 
 def get_log_page(
@@ -388,9 +368,7 @@ def get_log_page(
         NvmeFieldRange: length or offset are no multiples of 4, or the length is zero.
     """
     if nbytes < 4 or nbytes % 4 or offset % 4:
-        raise NvmeFieldRange(
-            "read a log page", f"{nbytes} bytes from {offset}", "Pass positive multiples of 4."
-        )
+        raise NvmeFieldRange("read a log page", f"{nbytes} bytes from {offset}", "Pass positive multiples of 4.")
     dwords = GetLogPageDwords(lid=lid, rae=retain, numd=nbytes // 4 - 1, lpo=offset)
     return command(AdminOpcode.GET_LOG_PAGE, dwords, nsid=nsid, data=data)
 

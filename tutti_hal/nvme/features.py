@@ -88,7 +88,7 @@ class VolatileWriteCache(Register):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NumberOfQueues(Register):
-    """FID 07h: dword 11 of the request and dword 0 of the answer. Both numbers are 0-based and leave the admin pair out.
+    """FID 07h: dword 11 of the request and dword 0 of the answer; both are 0-based and leave the admin pair out.
 
     FFFFh is illegal in a request. An answer may be smaller or larger than what was asked for.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from tutti_hal.errors import NvmeFieldRange, NvmeSizeWrong
 
@@ -26,6 +26,14 @@ class Place:
     kind: str
     item: type[Layout] | None = None
     count: int = 1
+    #: The bytes of the structure that hold the field, or parts of it.
+    span: slice = dataclasses.field(init=False, compare=False)
+    #: Whether the field begins and ends between bytes.
+    whole_bytes: bool = dataclasses.field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "span", slice(self.lsb // 8, (self.lsb + self.width + 7) // 8))
+        object.__setattr__(self, "whole_bytes", self.lsb % 8 == 0 and self.width % 8 == 0)
 
     @property
     def mask(self) -> int:
@@ -75,22 +83,18 @@ def raw(byte: int, nbytes: int) -> Any:
 
 def items(byte: int, item: type[Layout], count: int) -> Any:
     """`count` structures of one kind, side by side; fewer may be given, the rest is zero."""
-    return dataclasses.field(
-        default=(), metadata={_KEY: Place(8 * byte, 8 * item.SIZE * count, "items", item, count)}
-    )
+    return dataclasses.field(default=(), metadata={_KEY: Place(8 * byte, 8 * item.SIZE * count, "items", item, count)})
 
 
-# The two caches are keyed by class and never change an answer. `Any`, because mypy takes no class as hashable.
 @cache
-def places(cls: Any) -> tuple[tuple[str, Place], ...]:
-    """The declared fields of a structure in the order of their declaration."""
+def _declared(cls: Any) -> tuple[tuple[str, Place], ...]:
     return tuple((f.name, f.metadata[_KEY]) for f in dataclasses.fields(cls) if _KEY in f.metadata)
 
 
 @cache
-def _declared_mask(cls: Any) -> int:
+def _declared_mask(fields: tuple[tuple[str, Place], ...]) -> int:
     mask = 0
-    for _, place in places(cls):
+    for _, place in fields:
         mask |= place.mask
     return mask
 
@@ -106,15 +110,30 @@ class Layout:
     SIZE: ClassVar[int]
 
     def __post_init__(self) -> None:
-        for field, place in places(type(self)):
+        for field, place in self._places():
             _check(type(self).__name__, field, place, getattr(self, field))
+
+    @classmethod
+    def _places(cls) -> tuple[tuple[str, Place], ...]:
+        # mypy takes no class as hashable.
+        return _declared(cast("Any", cls))
+
+    @classmethod
+    def places(cls) -> dict[str, Place]:
+        """The declared fields by name, in the order of their declaration: where each lies and what it holds."""
+        return dict(cls._places())
 
     def encode(self) -> bytes:
         """The structure's `SIZE` bytes, reserved bits zero."""
-        word = 0
-        for field, place in places(type(self)):
-            word |= _to_int(place, getattr(self, field)) << place.lsb
-        return word.to_bytes(self.SIZE, "little")
+        blob = bytearray(self.SIZE)
+        for field, place in self._places():
+            value = getattr(self, field)
+            if place.whole_bytes:
+                blob[place.span] = _to_bytes(place, value)
+            else:
+                held = int.from_bytes(blob[place.span], "little") | int(value) << place.lsb % 8
+                blob[place.span] = held.to_bytes(place.span.stop - place.span.start, "little")
+        return bytes(blob)
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
@@ -125,19 +144,15 @@ class Layout:
             NvmeFieldRange: a text field holds bytes that are no text.
         """
         if len(data) != cls.SIZE:
-            raise NvmeSizeWrong(
-                f"decode {cls.__name__}", f"{len(data)} bytes", f"Pass exactly {cls.SIZE} bytes."
-            )
+            raise NvmeSizeWrong(f"decode {cls.__name__}", f"{len(data)} bytes", f"Pass exactly {cls.SIZE} bytes.")
         blob = bytes(data)
-        word = int.from_bytes(blob, "little") if cls.SIZE <= 64 else None
         values: dict[str, Any] = {}
-        for field, place in places(cls):
-            if place.lsb % 8 == 0 and place.width % 8 == 0:
-                piece = blob[place.lsb // 8 : (place.lsb + place.width) // 8]
+        for field, place in cls._places():
+            piece = blob[place.span]
+            if place.whole_bytes:
                 values[field] = _from_bytes(cls.__name__, field, place, piece)
             else:
-                whole = word if word is not None else int.from_bytes(blob, "little")
-                number = (whole & place.mask) >> place.lsb
+                number = int.from_bytes(piece, "little") >> place.lsb % 8 & (1 << place.width) - 1
                 values[field] = bool(number) if place.kind == "flag" else number
         return cls(**values)
 
@@ -150,7 +165,7 @@ class Layout:
                 f"{len(data)} bytes",
                 f"Pass exactly {cls.SIZE} bytes.",
             )
-        left = int.from_bytes(data, "little") & ~_declared_mask(cls)
+        left = int.from_bytes(data, "little") & ~_declared_mask(cls._places())
         found = []
         while left:
             low = left & -left
@@ -203,14 +218,10 @@ def _check(structure: str, field: str, place: Place, value: Any) -> None:
             if not isinstance(value, str) or not value.isascii() or len(value) > size:
                 raise _refuse(structure, field, repr(value), f"Pass at most {size} ASCII characters.")
             if value != value.rstrip(" "):
-                raise _refuse(
-                    structure, field, repr(value), "Leave trailing spaces out: they are the padding."
-                )
+                raise _refuse(structure, field, repr(value), "Leave trailing spaces out: they are the padding.")
         case "name":
             if not isinstance(value, str) or "\0" in value or len(value.encode()) >= size:
-                raise _refuse(
-                    structure, field, repr(value), f"Pass at most {size - 1} bytes of UTF-8 without NUL."
-                )
+                raise _refuse(structure, field, repr(value), f"Pass at most {size - 1} bytes of UTF-8 without NUL.")
         case "raw":
             if not isinstance(value, bytes) or len(value) != size:
                 raise _refuse(structure, field, f"{value!r:.60}", f"Pass exactly {size} bytes.")
@@ -225,18 +236,19 @@ def _check(structure: str, field: str, place: Place, value: Any) -> None:
                 )
 
 
-def _to_int(place: Place, value: Any) -> int:
+def _to_bytes(place: Place, value: Any) -> bytes:
+    size = place.width // 8
     match place.kind:
-        case "int" | "flag":
-            return int(value)
+        case "int":
+            return int(value).to_bytes(size, "little")
         case "text":
-            return int.from_bytes(value.encode("ascii").ljust(place.width // 8), "little")
+            return str(value).encode("ascii").ljust(size)
         case "name":
-            return int.from_bytes(value.encode(), "little")
+            return str(value).encode().ljust(size, b"\0")
         case "raw":
-            return int.from_bytes(value, "little")
+            return bytes(value)
         case _:
-            return int.from_bytes(b"".join(v.encode() for v in value), "little")
+            return b"".join(v.encode() for v in value).ljust(size, b"\0")
 
 
 def _from_bytes(structure: str, field: str, place: Place, piece: bytes) -> Any:

@@ -189,14 +189,10 @@ def encode_namespace_list(nsids: Iterable[int]) -> bytes:
     low = 0
     for nsid in found:
         if not low < nsid <= 0xFFFF_FFFD:
-            raise NvmeFieldRange(
-                "encode a namespace list", f"{nsid:#x} after {low:#x}", "Give ascending valid ids."
-            )
+            raise NvmeFieldRange("encode a namespace list", f"{nsid:#x} after {low:#x}", "Give ascending valid ids.")
         low = nsid
     if len(found) > LIST_ENTRIES:
-        raise NvmeFieldRange(
-            "encode a namespace list", f"{len(found)} ids", f"One list takes {LIST_ENTRIES}."
-        )
+        raise NvmeFieldRange("encode a namespace list", f"{len(found)} ids", f"One list takes {LIST_ENTRIES}.")
     return b"".join(nsid.to_bytes(4, "little") for nsid in found).ljust(IDENTIFY_BYTES, b"\0")
 
 
@@ -208,9 +204,7 @@ def decode_namespace_list(data: bytes | bytearray | memoryview) -> tuple[int, ..
         NvmeFieldRange: the ids do not ascend; a host that asks for the rest from the last id would loop.
     """
     if len(data) != IDENTIFY_BYTES:
-        raise NvmeSizeWrong(
-            "decode a namespace list", f"{len(data)} bytes", f"Pass exactly {IDENTIFY_BYTES} bytes."
-        )
+        raise NvmeSizeWrong("decode a namespace list", f"{len(data)} bytes", f"Pass exactly {IDENTIFY_BYTES} bytes.")
     found: list[int] = []
     for at in range(0, IDENTIFY_BYTES, 4):
         nsid = int.from_bytes(data[at : at + 4], "little")

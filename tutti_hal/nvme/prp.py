@@ -60,9 +60,7 @@ def _pages(runs: Iterable[Run], page_bytes: int) -> Iterator[int]:
     ends_at: int | None = None
     for index, (bus, nbytes) in enumerate(runs):
         if nbytes <= 0 or bus < 0 or bus + nbytes > _ADDRESS_END:
-            raise PrpInvalid(
-                "build PRPs", f"run {index}: {nbytes} bytes at {bus:#x}", "Pass non-empty 64-bit runs."
-            )
+            raise PrpInvalid("build PRPs", f"run {index}: {nbytes} bytes at {bus:#x}", "Pass non-empty 64-bit runs.")
         if index == 0:
             if bus & 3:
                 raise PrpInvalid(
@@ -116,12 +114,7 @@ def list_bytes_needed(data_bytes: int, first_offset: int, page_bytes: int, list_
         PrpInvalid: the page size is none, or an offset lies outside a page.
     """
     check_page(page_bytes)
-    if (
-        not 0 <= first_offset < page_bytes
-        or not 0 <= list_offset < page_bytes
-        or list_offset % 8
-        or data_bytes < 1
-    ):
+    if not 0 <= first_offset < page_bytes or not 0 <= list_offset < page_bytes or list_offset % 8 or data_bytes < 1:
         raise PrpInvalid(
             "size a PRP list",
             f"{data_bytes} bytes at offset {first_offset}, list at offset {list_offset}",
@@ -162,7 +155,7 @@ def build(runs: Sequence[Run], page_bytes: int, list_space: Sequence[Run] = ()) 
     lists: list[tuple[int, list[int]]] = []
     left = needed[1:]
     for number, (bus, room) in enumerate(_list_pieces(list_space, page_bytes)):
-        if number == 0 and bus % 8 or number > 0 and bus % page_bytes:
+        if bus % (page_bytes if number else 8):
             raise PrpInvalid(
                 "place a PRP list",
                 f"{bus:#x}",
@@ -198,14 +191,14 @@ def build(runs: Sequence[Run], page_bytes: int, list_space: Sequence[Run] = ()) 
 
 def _list_pieces(list_space: Sequence[Run], page_bytes: int) -> Iterator[Run]:
     """The list space cut at page ends: (bus address, entries)."""
-    for bus, nbytes in list_space:
-        end = bus + nbytes
-        while bus < end:
-            stop = min((bus // page_bytes + 1) * page_bytes, end)
-            room = (stop - bus) // 8
+    for start, nbytes in list_space:
+        at, end = start, start + nbytes
+        while at < end:
+            stop = min((at // page_bytes + 1) * page_bytes, end)
+            room = (stop - at) // 8
             if room:
-                yield bus, room
-            bus = stop
+                yield at, room
+            at = stop
 
 
 def walk(pair: PrpPair, nbytes: int, page_bytes: int, read: Callable[[int, int], bytes]) -> tuple[Run, ...]:
@@ -241,10 +234,10 @@ def walk(pair: PrpPair, nbytes: int, page_bytes: int, read: Callable[[int, int],
         chained = count > room
         blob = read(at, 8 * min(count, room))
         values = [int.from_bytes(blob[k : k + 8], "little") for k in range(0, len(blob), 8)]
-        for index, bus in enumerate(values[: room - 1] if chained else values):
-            _expect(bus, page_bytes - 1, f"entry {index} of the PRP list at {at:#x}")
+        for index, page in enumerate(values[: room - 1] if chained else values):
+            _expect(page, page_bytes - 1, f"entry {index} of the PRP list at {at:#x}")
             step = min(left, page_bytes)
-            runs.append((bus, step))
+            runs.append((page, step))
             left -= step
         if chained:
             _expect(values[-1], page_bytes - 1, f"the chain pointer of the PRP list at {at:#x}")

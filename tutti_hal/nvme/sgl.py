@@ -148,9 +148,7 @@ def merge(runs: Sequence[Run]) -> tuple[Run, ...]:
         else:
             joined.append([bus, nbytes])
     cut = _LENGTH_MAX & ~0xFFF
-    return tuple(
-        (bus + done, min(cut, nbytes - done)) for bus, nbytes in joined for done in range(0, nbytes, cut)
-    )
+    return tuple((bus + done, min(cut, nbytes - done)) for bus, nbytes in joined for done in range(0, nbytes, cut))
 
 
 def build(runs: Sequence[Run], support: SglSupport, segment_space: Sequence[Run] = ()) -> SglPlan:
@@ -169,9 +167,7 @@ def build(runs: Sequence[Run], support: SglSupport, segment_space: Sequence[Run]
         raise SglInvalid("build an SGL", f"SGLS is {support.value:#x}", "Use PRPs.", status_code=0x02)
     data = merge(runs)
     if not data:
-        raise SglInvalid(
-            "build an SGL", "no data", "A command without data has no SGL.", status_code=SC_DATA_LENGTH
-        )
+        raise SglInvalid("build an SGL", "no data", "A command without data has no SGL.", status_code=SC_DATA_LENGTH)
     for bus, nbytes in data:
         if bus % support.granularity or nbytes % support.granularity:
             raise SglInvalid(
@@ -200,9 +196,7 @@ def _chunks(blocks: list[SglDescriptor], space: Sequence[Run]) -> list[tuple[int
     left = blocks
     for bus, nbytes in space:
         if bus % 8:
-            raise SglInvalid(
-                "place an SGL segment", f"{bus:#x}", "Align it to 8 bytes.", status_code=SC_SEGMENT
-            )
+            raise SglInvalid("place an SGL segment", f"{bus:#x}", "Align it to 8 bytes.", status_code=SC_SEGMENT)
         room = min(nbytes, _LENGTH_MAX) // DESCRIPTOR_BYTES
         if room == 0:
             continue
@@ -284,9 +278,7 @@ def walk(
     return tuple(pieces)
 
 
-def _take(
-    entry: SglDescriptor, left: int, support: SglSupport, to_host: bool, short: int, pieces: list[Piece]
-) -> int:
+def _take(entry: SglDescriptor, left: int, support: SglSupport, to_host: bool, short: int, pieces: list[Piece]) -> int:
     """Consumes one data descriptor; returns how many bytes of the transfer remain."""
     if entry.type == SglType.BIT_BUCKET:
         if not to_host:

@@ -101,9 +101,7 @@ class Sqe(Layout):
         """
         if isinstance(data, PrpPair):
             if metadata_sgl:
-                raise NvmeFieldRange(
-                    "set a data pointer", "PRPs with a metadata SGL", "Use an SGL for the data too."
-                )
+                raise NvmeFieldRange("set a data pointer", "PRPs with a metadata SGL", "Use an SGL for the data too.")
             return replace(self, psdt=int(Psdt.PRP), prp1=data.prp1, prp2=data.prp2)
         blob = data.encode()
         return replace(

@@ -196,9 +196,7 @@ def table() -> Mapping[tuple[int, int], Meaning]:
         StatusType.MEDIA: _MEDIA,
         StatusType.PATH: _PATH_ROWS,
     }
-    return MappingProxyType(
-        {(int(sct), sc): Meaning(*row) for sct, codes in rows.items() for sc, row in codes.items()}
-    )
+    return MappingProxyType({(int(sct), sc): Meaning(*row) for sct, codes in rows.items() for sc, row in codes.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,9 +226,7 @@ class Status:
             NvmeFieldRange: wider than 15 bits; most likely the phase bit is still in it.
         """
         if not 0 <= field < 1 << 15:
-            raise NvmeFieldRange(
-                "read a status field", f"{field:#x}", "Shift dword 3 right by 17, not by 16."
-            )
+            raise NvmeFieldRange("read a status field", f"{field:#x}", "Shift dword 3 right by 17, not by 16.")
         return cls(
             sc=field & 0xFF,
             sct=field >> 8 & 7,

@@ -23,7 +23,8 @@ class TuttiError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        return f"[{self.id}] {self.tried}: {self.found}. {self.fix}"
+        end = "" if self.found.endswith("\n") else " " if self.found.endswith((".", "?", "!")) else ". "
+        return f"[{self.id}] {self.tried}: {self.found}{end}{self.fix}"
 
 
 class ProfileError(TuttiError):
@@ -51,7 +52,7 @@ class ProfileAmbiguous(ProfileError):
 
 
 class SpecError(TuttiError):
-    """A contract table or a vendor's record breaks its schema. ``problems`` holds each place and what is wrong there."""
+    """A contract table or a vendor's record breaks its schema; ``problems`` holds each place and what is wrong."""
 
     id = "TT-SPEC"
 

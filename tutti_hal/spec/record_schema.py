@@ -344,12 +344,6 @@ def _check_arch(
             if word not in arch.get("vars", {}):
                 problems.add(_at(node, "archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks")
     _check_lowerings(arch.get("primitives", {}), spec, node, ("archs", name, "primitives"), problems)
-    for primitive in spec.primitives.values():
-        if primitive.capability is not None and not arch["capabilities"].get(primitive.capability):
-            continue
-        entry = arch.get("primitives", {}).get(primitive.family) or table["primitives"].get(primitive.family)
-        if entry is None or not ("body" in entry or primitive.id in entry.get("exceptions", {})):
-            problems.add(_at(node, "primitives"), f"no lowering for '{primitive.id}', which arch '{name}' must have")
 
 
 def _check_lowerings(

@@ -1,0 +1,68 @@
+"""What of CUDA is on this machine, found without initialising a driver in this process."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tutti_hal.backend import Probe
+
+#: Seconds after which ``nvidia-smi`` is taken for hung.
+SMI_LIMIT_S = 10.0
+
+NO_RUNTIME = (
+    "compile-only in this version: kernels are generated and built, and the runtime (layer B) is still to come; "
+    "name host to run"
+)
+
+
+def look(environ: Mapping[str, str] | None = None, dev: Path = Path("/dev")) -> Probe:
+    """Devices, their architectures, and the SDK's version. Never usable to run yet: see :data:`NO_RUNTIME`."""
+    env = os.environ if environ is None else environ
+    nodes = [node for node in dev.glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()]
+    devices = f"{len(nodes)} device(s) under {dev}" if nodes else f"no device under {dev}"
+    return Probe(
+        usable=False,
+        reason=f"{NO_RUNTIME} ({devices})",
+        archs=device_archs() if nodes else (),
+        sdk=sdk_version(env),
+    )
+
+
+def device_archs() -> tuple[str, ...]:
+    """Architectures of the devices, in device order without repeats; empty where ``nvidia-smi`` cannot tell."""
+    smi = shutil.which("nvidia-smi")
+    if smi is None:
+        return ()
+    try:
+        answer = subprocess.run(
+            [smi, "--query-gpu=compute_cap", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=SMI_LIMIT_S,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    names = [f"sm_{line.strip().replace('.', '')}" for line in answer.splitlines() if line.strip()]
+    return tuple(dict.fromkeys(names))
+
+
+def sdk_version(environ: Mapping[str, str], default: Path = Path("/usr/local/cuda")) -> str | None:
+    """Version of the first toolkit among CUDA_HOME, CUDA_PATH and the default folder, by its ``cuda.h``."""
+    for root in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), default):
+        if not root:
+            continue
+        try:
+            text = (Path(root) / "include" / "cuda.h").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        match = re.search(r"^#define\s+CUDA_VERSION\s+(\d+)", text, re.MULTILINE)
+        if match:
+            number = int(match[1])
+            return f"{number // 1000}.{number % 1000 // 10}"
+    return None

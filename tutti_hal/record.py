@@ -167,22 +167,25 @@ class Numbers:
     """A table of the vendor's numbers under canonical names.
 
     Attributes:
-        by_name: the numbers are not known: bind ``prefix`` + name when compiling on the target.
-        prefix: the vendor's spelling of a name begins so.
-        values: canonical name -> number; a name may map to text where the vendor spells it differently (by_name).
+        by_name: the numbers are not known, or differ between versions: bind the spelling when compiling on the target.
+        prefix: the naming rule: the vendor spells a canonical name as ``prefix`` + name.
+        names: exceptions of the rule, canonical -> spelling.
+        values: canonical name -> number; with ``by_name`` only those that are known all the same.
     """
 
     by_name: bool
     prefix: str
-    values: Mapping[str, int | str]
+    names: Mapping[str, str]
+    values: Mapping[str, int]
     evidence: Evidence | None
+
+    def spelling(self, canonical: str) -> str:
+        """The vendor's name of a canonical one."""
+        return self.names.get(canonical, self.prefix + canonical)
 
     def name_of(self, number: int) -> str | None:
         """The canonical name of a number, or None."""
-        for name, value in self.values.items():
-            if value == number:
-                return name
-        return None
+        return next((name for name, value in self.values.items() if value == number), None)
 
 
 @dataclass(frozen=True)

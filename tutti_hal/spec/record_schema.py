@@ -68,7 +68,12 @@ def record_schema(spec: Spec) -> Struct:
     functions = spec.host_functions
     numbers = Struct(
         {"by_name": Flag()},
-        {"prefix": Text(), "values": MapOf(Scalar(), pattern=r"[A-Z]\w*", noun="name"), **_PROVEN},
+        {
+            "prefix": Text(),
+            "names": MapOf(Text(pattern=r"\w+", noun="symbol"), pattern=r"[A-Z]\w*", noun="name"),
+            "values": MapOf(Int(), pattern=r"[A-Z]\w*", noun="name"),
+            **_PROVEN,
+        },
     )
     arch = _proven(
         {
@@ -240,10 +245,11 @@ def _host_api(value: Mapping[str, Any]) -> HostApi:
 
 def _numbers(value: Mapping[str, Any]) -> Numbers:
     return Numbers(
-        value["by_name"],
-        value.get("prefix", ""),
-        _freeze(dict(value.get("values", {}))),
-        _maybe_evidence(value),
+        by_name=value["by_name"],
+        prefix=value.get("prefix", ""),
+        names=_freeze(dict(value.get("names", {}))),
+        values=_freeze(dict(value.get("values", {}))),
+        evidence=_maybe_evidence(value),
     )
 
 
@@ -315,12 +321,10 @@ def _check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node,
 
 
 def _check_numbers(value: Mapping[str, Any], node: Node, problems: Problems) -> None:
-    if not value["by_name"]:
-        if "source" not in value or "evidence" not in value:
-            problems.add(node, "numbers need 'source' and 'evidence'")
-        for name, number in value.get("values", {}).items():
-            if not isinstance(number, int) or isinstance(number, bool):
-                problems.add(node, f"{name} must be a whole number, since by_name is false")
+    if not value["by_name"] and not value.get("values"):
+        problems.add(node, "by_name is false, so 'values' must hold the numbers")
+    if value.get("values") and not ("source" in value and "evidence" in value):
+        problems.add(node, "numbers need 'source' and 'evidence'")
 
 
 def _check_arch(

@@ -1,8 +1,8 @@
 """Layer A: the choice of vendor, architecture and SDK.
 
 One grammar, ``vendor[:arch[@sdk]]``, and one order: explicit argument, the variable :data:`VARIABLE`, the profile
-pinned at install, else the only usable *hardware* vendor. What is not hardware is used only when named. There is no silent
-fall-back: when the answer is not clear, the error lists every candidate with the reason it was refused.
+pinned at install, else the only usable *hardware* vendor. What is not hardware is used only when named. There is no
+silent fall-back: when the answer is not clear, the error lists every candidate with the reason it was refused.
 """
 
 from __future__ import annotations

@@ -85,6 +85,12 @@ class CompilerMissing(BuildError):
     id = "TT-COMPILER-MISSING"
 
 
+class CacheUnwritable(BuildError):
+    """The cache of compiled kernels cannot be written, and something had to be compiled."""
+
+    id = "TT-CACHE-UNWRITABLE"
+
+
 class NativeError(TuttiError):
     """The native library is missing or does not match this package."""
 

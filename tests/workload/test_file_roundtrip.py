@@ -92,7 +92,7 @@ def test_ctrl_c_leaves_no_part_of_a_copy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "target", "found"),
     [
-        (lambda p: None, "t", "no such file"),
+        (lambda _: None, "t", "no such file"),
         (lambda p: p.mkdir(), "t", "not a regular file"),
         (lambda p: p.touch(), "t", "empty"),
         (lambda p: p.write_text("x"), "source.bin", "the source itself"),

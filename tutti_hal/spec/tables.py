@@ -18,7 +18,8 @@ from tutti_hal.spec.schema import BAD, Int, ListOf, MapOf, Scalar, Struct, Text
 #: Level names of the conformance ladder.
 LEVELS = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8")
 
-_ANCHOR = r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+"
+#: Words joined by dots. A number has no place in a name: values change, anchors do not.
+_ANCHOR = r"[a-z][a-z_]*(\.[a-z][a-z_]*)+"
 _SHORT_SCOPE = {"device": "dev", "system": "sys", "block": "block"}
 
 

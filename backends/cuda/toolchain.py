@@ -1,0 +1,80 @@
+"""CUDA: a cubin for each arch made by nvcc; registers, spills and memory as ptxas states them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from tutti_hal.codegen import KernelDecl
+from tutti_hal.errors import BuildError, CompilerMissing
+from tutti_hal.record import Arch, Record
+from tutti_hal.toolchain import Resources, Toolchain
+from tutti_hal.toolchain.compiler import run
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+class CudaToolchain(Toolchain):
+    """nvcc, and cuobjdump for listings."""
+
+    install_hint = "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or name nvcc in CUDACXX"
+
+    def flags(self, arch: Arch) -> tuple[str, ...]:
+        """The record's flags, and ptxas's report."""
+        return (*super().flags(arch), "-Xptxas", "-v")
+
+    def resources(self, kernels: Sequence[KernelDecl], module: Path, log: str) -> tuple[Resources, ...]:
+        """What ptxas printed for each kernel."""
+        del module
+        found: dict[str, Resources] = {}
+        for part in re.split(r"(?=Compiling entry function)", log):
+            entry, stack, used = _ENTRY.match(part), _STACK.search(part), _USED.search(part)
+            if entry and stack and used:
+                shared = _SHARED.search(part)
+                found[entry[1]] = Resources(
+                    entry[1],
+                    registers=int(used[1]),
+                    spill_bytes=int(stack[2]) + int(stack[3]),
+                    shared_bytes=int(shared[1]) if shared else 0,
+                    local_bytes=int(stack[1]),
+                )
+        return tuple(found.get(kernel.name, Resources(kernel.name)) for kernel in kernels)
+
+    def listing(self, module: Path) -> str:
+        """The SASS of a cubin, by cuobjdump."""
+        tried = f"list the instructions of {module}"
+        tool = _lister(self.record)
+        if tool is None:
+            raise CompilerMissing(
+                tried,
+                "no cuobjdump on PATH, in the toolkit or in site-packages",
+                'To get it: pip install "nvidia-cuda-cuobjdump>=13.0,<13.1".',
+            )
+        done = run([tool, "-sass", str(module)], tried)
+        if done.returncode:
+            raise BuildError(tried, done.stderr.strip()[:400], "Build the module again.")
+        return done.stdout
+
+
+def _lister(record: Record) -> str | None:
+    found = shutil.which("cuobjdump")
+    if found:
+        return found
+    roots = [Path(os.environ[name]) for name in record.sdk.env if os.environ.get(name)]
+    roots += [Path(name) for name in record.sdk.default]
+    places = [root / "bin" / "cuobjdump" for root in roots]
+    # The PyPI package keeps the tool below nvidia/, in a folder that carries the toolkit's major version.
+    places += sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin/cuobjdump"))
+    return next((str(place) for place in places if os.access(place, os.X_OK)), None)
+
+
+def toolchain(record: Record) -> CudaToolchain:
+    """The toolchain of this backend's record."""
+    return CudaToolchain(record)

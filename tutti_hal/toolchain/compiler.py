@@ -1,0 +1,198 @@
+"""One interface to every vendor's compiler: find it, compile a rendered unit, say what its kernels need."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tutti_hal.codegen.kernels import KernelDecl
+from tutti_hal.errors import BuildError, CompilerMissing
+
+if TYPE_CHECKING:
+    from tutti_hal.codegen import Rendered
+    from tutti_hal.record import Arch, Record
+
+#: Seconds after which a compiler is taken for hung.
+COMPILE_LIMIT_S = 600
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler that was found.
+
+    Attributes:
+        path: the driver, resolved.
+        identity: path, size and time of change of the driver: what tells two compilers apart without running them.
+    """
+
+    path: Path
+    identity: str
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel needs of the device. ``None`` where the toolchain cannot tell; never a guess.
+
+    Registers are for each lane. The others are bytes: spilled stores and loads together, static shared memory of a
+    block, local (stack) memory of a lane.
+    """
+
+    kernel: str
+    registers: int | None = None
+    spill_bytes: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+
+
+class Toolchain:
+    """How one vendor's units are compiled. This class does all that the record can say; a backend adds the rest."""
+
+    #: What to type so that the compiler is there; shown when it is not.
+    install_hint = "install the vendor's SDK"
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def find(self) -> Compiler:
+        """The compiler: the record's variables first, then PATH, then its SDK roots.
+
+        Raises:
+            CompilerMissing: none was found, or a variable names one that is not there.
+        """
+        chain = self.record.toolchain
+        tried: list[str] = []
+        for variable in chain.driver_env:
+            named = os.environ.get(variable)
+            if named:
+                # Only the first word: build systems put launchers and flags behind it.
+                found = shutil.which(shlex.split(named)[0])
+                if found is None:
+                    raise self._missing([f"{variable}={named}"])
+                return _compiler(Path(found))
+            tried.append(f"${variable}")
+        roots = [Path(os.environ[name]) for name in self.record.sdk.env if os.environ.get(name)]
+        roots += [Path(name) for name in self.record.sdk.default]
+        for driver in chain.drivers:
+            tried.append(f"{driver} on PATH")
+            found = shutil.which(driver)
+            if found is not None:
+                return _compiler(Path(found))
+            for candidate in (root / sub / driver for root in roots for sub in chain.subdirs):
+                tried.append(str(candidate))
+                if os.access(candidate, os.X_OK):
+                    return _compiler(candidate)
+        raise self._missing(tried)
+
+    def _missing(self, tried: Sequence[str]) -> CompilerMissing:
+        return CompilerMissing(
+            f"find the compiler of profile {self.record.vendor}",
+            f"looked at {', '.join(tried)}",
+            f"To get it: {self.install_hint}.",
+        )
+
+    def version(self, compiler: Compiler) -> str:
+        """The version that the compiler states.
+
+        Raises:
+            BuildError: it does not run, or says nothing that the record's pattern knows.
+        """
+        chain = self.record.toolchain
+        done = run([str(compiler.path), chain.version_flag], f"ask {compiler.path} for its version")
+        match = re.search(chain.version_pattern, done.stdout + done.stderr)
+        if done.returncode or match is None:
+            raise BuildError(
+                f"ask {compiler.path} for its version",
+                (done.stdout + done.stderr).strip()[:200] or f"exit {done.returncode}",
+                "Check that the compiler runs.",
+            )
+        return f"{compiler.path.name} {match[1]}"
+
+    def flags(self, arch: Arch) -> tuple[str, ...]:
+        """Every flag of a compilation for ``arch``, without input, output and include folders."""
+        return self.record.toolchain.flags_for(arch)
+
+    def command(self, compiler: Compiler, arch: Arch, unit: Path, output: Path) -> list[str]:
+        """The command line that compiles one rendered unit, which lies beside its headers."""
+        includes = [f"-I{unit.parent}", *(f"-I{path}" for path in self.include_folders())]
+        return [str(compiler.path), *self.flags(arch), *includes, str(unit), "-o", str(output)]
+
+    def include_folders(self) -> tuple[Path, ...]:
+        """Folders of headers that are not rendered."""
+        return ()
+
+    def headers(self) -> tuple[Path, ...]:
+        """Headers that are not rendered and that a unit includes: a change of one makes compiled modules stale."""
+        return ()
+
+    def resources(self, kernels: Sequence[KernelDecl], module: Path, log: str) -> tuple[Resources, ...]:
+        """What each kernel needs, read from the module or from what the compiler printed."""
+        del module, log
+        return tuple(Resources(kernel.name) for kernel in kernels)
+
+    def listing(self, module: Path) -> str:
+        """The module's instructions as text, each kernel under its name.
+
+        Raises:
+            CompilerMissing: the tool that lists them is not there.
+            BuildError: it refused the module.
+        """
+        raise CompilerMissing(f"list the instructions of {module}", "no lister is known", "Use the vendor's own tool.")
+
+
+def _compiler(path: Path) -> Compiler:
+    real = path.resolve()
+    state = real.stat()
+    return Compiler(path, f"{real}:{state.st_size}:{state.st_mtime_ns}")
+
+
+def run(command: Sequence[str], tried: str) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end, within a time, and keep what it prints, in English.
+
+    Raises:
+        BuildError: it cannot be started, or does not end.
+    """
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(tried, f"no end after {COMPILE_LIMIT_S} s", "Run the command by hand.") from error
+    except OSError as error:
+        raise BuildError(tried, str(error), "Check that the compiler can be run.") from error
+
+
+def compile_unit(chain: Toolchain, compiler: Compiler, arch: Arch, rendered: Rendered, folder: Path) -> Path:
+    """Write a unit into ``folder`` and compile it there.
+
+    Leaves the sources beside the module, and what the compiler printed in ``build.log``. Blocks for seconds.
+
+    Raises:
+        BuildError: the compiler refused it; the error holds what it printed, and the command.
+    """
+    unit = rendered.write(folder, chain.record.toolchain.suffix)
+    module = folder / f"{rendered.name}{chain.record.toolchain.output}"
+    command = chain.command(compiler, arch, unit, module)
+    done = run(command, f"compile {rendered.template} for {chain.record.vendor}:{arch.name}")
+    log = done.stdout + done.stderr
+    (folder / "build.log").write_text(log, encoding="utf-8")
+    if done.returncode or not module.is_file():
+        raise BuildError(
+            f"compile {rendered.template} for {chain.record.vendor}:{arch.name}",
+            f"exit {done.returncode}:\n{log.strip()[-4000:]}\n",
+            f"The command was: {shlex.join(command)}",
+        )
+    return module

@@ -1,0 +1,232 @@
+"""I/O queue pairs: asking for them, creating, deleting and re-creating them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tutti_hal.errors import CommandFailed, QueueInvalid, QueuesRefused
+from tutti_hal.nvme import commands, prp
+from tutti_hal.nvme.admin import contiguous_bus
+from tutti_hal.nvme.admin_commands import AdminCommands
+from tutti_hal.nvme.cqe import CQE_BYTES
+from tutti_hal.nvme.features import Feature, NumberOfQueues
+from tutti_hal.nvme.prp import PrpPair
+from tutti_hal.nvme.queues import ControllerLimits, QueuePair, check_depth
+from tutti_hal.nvme.registers import cq_head_offset, sq_tail_offset
+from tutti_hal.nvme.sqe import SQE_BYTES
+
+if TYPE_CHECKING:
+    from tutti_hal.nvme.bringup import RegisterAccess
+    from tutti_hal.nvme.memory import Dma, DmaMemory
+
+
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Where a queue lies: `bus` is its own address when it is whole, else that of the list of its pages."""
+
+    memory: DmaMemory
+    bus: int
+    listing: DmaMemory | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.listing is None
+
+
+class QueueCommands(AdminCommands):
+    """The middle layer of `handle.ControllerHandle`: I/O queues."""
+
+    def __init__(self, access: RegisterAccess, dma: Dma, command_timeout_ns: int) -> None:
+        super().__init__(access, dma, command_timeout_ns)
+        self._granted: int | None = None
+        #: Counts resets: a queue pair of an earlier epoch no longer exists.
+        self.epoch = 0
+        self.limits: ControllerLimits
+
+    @property
+    def pairs(self) -> tuple[QueuePair, ...]:
+        """The I/O queue pairs that exist."""
+        return tuple(self._pairs.values())
+
+    def grant_queues(self, wanted: int, *, minimum: int = 1) -> int:
+        """Asks for I/O queue pairs; returns how many were granted, which may be fewer. Before the first queue.
+
+        Raises:
+            QueueInvalid: queues exist already.
+            QueuesRefused: fewer than `minimum`, or the request failed.
+        """
+        tried = f"ask for {wanted} I/O queue pairs"
+        if self._pairs:
+            raise QueueInvalid(tried, f"{len(self._pairs)} pairs exist", "Ask once, before the first queue.")
+        request = NumberOfQueues.request(wanted, wanted)
+        try:
+            answer = self.set_feature(Feature.NUMBER_OF_QUEUES, request.value)
+        except CommandFailed as error:
+            raise QueuesRefused(tried, error.found, "Another driver may hold all queues of this drive.") from error
+        # More than was asked for may be granted; what was not asked for is not used.
+        granted = min(NumberOfQueues.from_value(answer).pairs, wanted)
+        self._granted = granted
+        if granted < minimum:
+            raise QueuesRefused(tried, f"{granted} granted, {minimum} needed", "Use fewer queues, or another drive.")
+        return granted
+
+    def create_queue_pair(
+        self,
+        depth: int,
+        *,
+        qid: int | None = None,
+        cq_depth: int | None = None,
+        sq_memory: DmaMemory | None = None,
+        cq_memory: DmaMemory | None = None,
+        priority: int = 0,
+    ) -> QueuePair:
+        """Creates an I/O completion queue and the submission queue that completes to it.
+
+        Args:
+            depth: entries of the submission queue, 2 to the controller's limit; any number, not only powers of two.
+            qid: 1 to the number granted; None takes the lowest free one.
+            cq_depth: entries of the completion queue; None takes `depth`.
+            sq_memory: memory for the SQEs, page aligned on the bus and kept by the caller until the pair is deleted;
+                None allocates it here. In pieces only where the controller allows it (CAP.CQR = 0).
+            cq_memory: the same for the CQEs; it is zeroed here.
+            priority: QPRIO, for weighted arbitration.
+
+        Raises:
+            QueueInvalid: a depth, id or memory that does not fit.
+            QueuesRefused: no queues were granted yet and the controller grants none, or all are in use.
+        """
+        self._require_open("create a queue pair")
+        cq_depth = depth if cq_depth is None else cq_depth
+        check_depth(depth, self.limits.max_depth, "a submission queue")
+        check_depth(cq_depth, self.limits.max_depth, "a completion queue")
+        qid = self._free_qid(qid)
+        before = len(self._memory)
+        try:
+            sq = self._place(sq_memory, depth * SQE_BYTES, "a submission queue")
+            cq = self._place(cq_memory, cq_depth * CQE_BYTES, "a completion queue")
+        except QueueInvalid:
+            self._release(self._memory[before:])
+            raise
+        try:
+            pair = self._create(qid, depth, cq_depth, sq, cq, priority)
+        except CommandFailed:
+            # The controller said no, so it does not use the memory. After any other failure it might.
+            self._release(self._memory[before:])
+            raise
+        self._pairs[qid] = pair
+        return pair
+
+    def _create(self, qid: int, depth: int, cq_depth: int, sq: _Placement, cq: _Placement, priority: int) -> QueuePair:
+        # Stale entries of an earlier life must not look new: the first pass of the controller writes phase 1.
+        cq.memory.write(0, bytes(cq_depth * CQE_BYTES))
+        self.execute(commands.create_cq(qid, cq_depth, PrpPair(prp1=cq.bus), contiguous=cq.whole))
+        try:
+            self.execute(
+                commands.create_sq(qid, depth, PrpPair(prp1=sq.bus), cqid=qid, contiguous=sq.whole, priority=priority)
+            )
+        except CommandFailed:
+            self.execute(commands.delete_cq(qid))
+            raise
+        dstrd = self.limits.dstrd
+        base = self._access.registers.address
+        tail, head = sq_tail_offset(qid, dstrd), cq_head_offset(qid, dstrd)
+        return QueuePair(
+            qid=qid,
+            depth=depth,
+            cq_depth=cq_depth,
+            priority=priority,
+            sq_address=sq.memory.address,
+            cq_address=cq.memory.address,
+            sq_bus=sq.bus,
+            cq_bus=cq.bus,
+            sq_tail_offset=tail,
+            cq_head_offset=head,
+            sq_tail_address=None if base is None else base + tail,
+            cq_head_address=None if base is None else base + head,
+            epoch=self.epoch,
+            sq_memory=sq.memory,
+            cq_memory=cq.memory,
+            sq_listing=sq.listing,
+            cq_listing=cq.listing,
+        )
+
+    def _free_qid(self, qid: int | None) -> int:
+        if self._granted is None:
+            self.grant_queues(1 if qid is None else qid)
+        assert self._granted is not None
+        if qid is None:
+            free = next((q for q in range(1, self._granted + 1) if q not in self._pairs), None)
+            if free is None:
+                raise QueuesRefused(
+                    "create a queue pair", f"all {self._granted} granted pairs exist", "Ask for more with grant_queues."
+                )
+            return free
+        if not 1 <= qid <= self._granted:
+            raise QueueInvalid(f"create queue pair {qid}", f"{self._granted} pairs are granted", "Use 1 to that.")
+        if qid in self._pairs:
+            raise QueueInvalid(f"create queue pair {qid}", "it exists", "Delete it first, or take another id.")
+        return qid
+
+    def _place(self, memory: DmaMemory | None, nbytes: int, what: str) -> _Placement:
+        if memory is None:
+            memory = self._allocate(nbytes)
+        if memory.nbytes < nbytes:
+            raise QueueInvalid(f"place {what}", f"{nbytes} bytes needed, {memory.nbytes} given", "Give more memory.")
+        if memory.runs[0][1] >= nbytes or self.limits.contiguous_queues:
+            return _Placement(memory, contiguous_bus(memory, nbytes, self.page_bytes, what))
+        listing = self._page_list(memory, nbytes, what)
+        return _Placement(memory, contiguous_bus(listing, 8, self.page_bytes, "a queue's page list"), listing)
+
+    def _page_list(self, memory: DmaMemory, nbytes: int, what: str) -> DmaMemory:
+        """Writes the list of the pages of a queue in pieces."""
+        runs: list[tuple[int, int]] = []
+        left = nbytes
+        for bus, length in memory.runs:
+            if left:
+                runs.append((bus, min(length, left)))
+                left -= min(length, left)
+        pages = prp.entries(runs, self.page_bytes)
+        if pages[0] % self.page_bytes:
+            raise QueueInvalid(f"place {what}", f"bus address {pages[0]:#x}", f"Align it to {self.page_bytes} bytes.")
+        if 8 * len(pages) > self.page_bytes:
+            raise QueueInvalid(f"place {what}", f"{len(pages)} pages", "Use contiguous memory for a queue this deep.")
+        listing = self._allocate(self.page_bytes)
+        listing.write(0, b"".join(page.to_bytes(8, "little") for page in pages))
+        return listing
+
+    def delete_queue_pair(self, pair: QueuePair) -> None:
+        """Deletes the submission queue, then its completion queue. What is outstanding is aborted.
+
+        Memory that the handle allocated for the pair is given back; the caller's stays the caller's.
+
+        Raises:
+            QueueInvalid: it is no pair of this handle, or of an earlier epoch.
+        """
+        self._delete(pair)
+        held = (pair.sq_memory, pair.cq_memory, pair.sq_listing, pair.cq_listing)
+        self._release([m for m in self._memory if any(m is h for h in held)])
+
+    def _delete(self, pair: QueuePair) -> None:
+        if pair.epoch != self.epoch or self._pairs.get(pair.qid) != pair:
+            raise QueueInvalid(f"delete queue pair {pair.qid}", "it does not exist any more", "Use `pairs`.")
+        self.execute(commands.delete_sq(pair.qid))
+        self.execute(commands.delete_cq(pair.qid))
+        del self._pairs[pair.qid]
+
+    def recreate_queue_pair(self, pair: QueuePair) -> QueuePair:
+        """Deletes a pair and creates it again over the same memory: head, tail and phase start anew.
+
+        This is how a queue gets well after a command that never completed.
+        """
+        self._delete(pair)
+        fresh = self._create(
+            pair.qid,
+            pair.depth,
+            pair.cq_depth,
+            _Placement(pair.sq_memory, pair.sq_bus, pair.sq_listing),
+            _Placement(pair.cq_memory, pair.cq_bus, pair.cq_listing),
+            pair.priority,
+        )
+        self._pairs[pair.qid] = fresh
+        return fresh

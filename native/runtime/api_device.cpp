@@ -90,6 +90,16 @@ extern "C" ttrtError ttrtGetDeviceCount(int *count) {
     });
 }
 
+extern "C" ttrtError ttrtRuntimeGetVersion(int *version) {
+    return call([&] {
+        if (version == nullptr) {
+            return fail(ttrtErrorInvalidValue, "version is NULL");
+        }
+        *version = static_cast<int>(TT_ABI_VERSION);
+        return success();
+    });
+}
+
 extern "C" ttrtError ttrtGetDevice(int *device) {
     return call([&] {
         if (device == nullptr) {

@@ -379,6 +379,22 @@ extern "C" ttrtError ttrtPointerGetAttributes(ttrtPointerAttributes *attributes,
     });
 }
 
+extern "C" ttrtError ttrtMemGetAddressRange(void **base, size_t *size, void *ptr) {
+    return call([&] {
+        const Place place = memory().find(ptr, 1);
+        if (place.what != Place::What::live) {
+            return fail(ttrtErrorInvalidValue, "the address is in no live memory of this runtime");
+        }
+        if (base != nullptr) {
+            *base = reinterpret_cast<void *>(place.range.base);
+        }
+        if (size != nullptr) {
+            *size = place.range.size;
+        }
+        return success();
+    });
+}
+
 extern "C" ttrtError ttrtMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     return call([&] {
         if (free_bytes == nullptr || total_bytes == nullptr) {

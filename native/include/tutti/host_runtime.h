@@ -166,6 +166,8 @@ typedef struct ttrtDeviceProp {
 /* ---- device ---- */
 
 TT_EXPORT ttrtError ttrtGetDeviceCount(int *count);
+/* TT_ABI_VERSION. */
+TT_EXPORT ttrtError ttrtRuntimeGetVersion(int *version);
 TT_EXPORT ttrtError ttrtGetDevice(int *device);
 TT_EXPORT ttrtError ttrtSetDevice(int device);
 TT_EXPORT ttrtError ttrtDeviceGetAttribute(int *value, int attribute, int device);
@@ -204,6 +206,8 @@ TT_EXPORT ttrtError ttrtHostUnregister(void *ptr);
 TT_EXPORT ttrtError ttrtHostGetDevicePointer(void **device, void *host, unsigned int flags);
 TT_EXPORT ttrtError ttrtHostGetFlags(unsigned int *flags, void *host);
 TT_EXPORT ttrtError ttrtPointerGetAttributes(ttrtPointerAttributes *attributes, const void *ptr);
+/* The allocation around ptr; base or size may be NULL. */
+TT_EXPORT ttrtError ttrtMemGetAddressRange(void **base, size_t *size, void *ptr);
 TT_EXPORT ttrtError ttrtMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 TT_EXPORT ttrtError ttrtMemcpy(void *dst, const void *src, size_t size, int kind);
 /* Pageable host memory: a source is read before the call returns, a destination is written before it returns. */

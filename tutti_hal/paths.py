@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+import tutti_hal
 from tutti_hal.errors import NativeError
 
 
@@ -17,15 +18,19 @@ def package_file(*parts: str) -> Path:
     Raises:
         NativeError: nothing of that name is installed.
     """
-    found = files("tutti_hal").joinpath(*parts)
-    path = Path(str(found))
-    if not path.exists():
-        raise NativeError(
-            f"find {'/'.join(parts)} in the installed package",
-            "it is not there",
-            "Install the package again: pip install .",
-        )
-    return path
+    path = Path(str(files("tutti_hal").joinpath(*parts)))
+    if path.exists():
+        return path
+    # A source tree, as the build that pins a profile runs in, spreads the package without an importer that says so.
+    for root in tutti_hal.__path__:
+        path = Path(root, *parts)
+        if path.exists():
+            return path
+    raise NativeError(
+        f"find {'/'.join(parts)} in the installed package",
+        "it is not there",
+        "Install the package again: pip install .",
+    )
 
 
 def native_library() -> Path:

@@ -172,7 +172,7 @@ class _Renderer:
 
     def _unit_text(self, name: str, body: str, content_hash: str) -> str:
         footer = self._table(content_hash) if self.record.device.entry == "table" else ""
-        words = {"template": name, "vendor": self.record.vendor, "arch": self.arch, "body": body, "footer": footer}
+        words = {"template": name, "vendor": self.record.vendor, "body": body, "footer": footer}
         return self._run("layers/unit.cu.j2", words).strip("\n") + "\n"
 
     def _run(self, name: str, words: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from tutti_hal.toolchain import aot, cache
 from tutti_hal.toolchain.compiler import Compiler, Resources, Toolchain, compile_unit
 
 if TYPE_CHECKING:
+    from tutti_hal.codegen.render import Rendered
     from tutti_hal.profile import Profile
     from tutti_hal.record import Arch
 
@@ -164,29 +165,19 @@ class _Builder:
                 rendered = render(self.record, arch, kernel_set, templates=self.templates)
                 module = compile_unit(self.chain, compiler, arch, rendered, folder)
                 log = (folder / "build.log").read_text(encoding="utf-8")
-                built = Built(
-                    path=module,
-                    kernel_set=kernel_set,
-                    arch=arch.name,
-                    kernels=rendered.kernels,
-                    sha256=rendered.sha256,
-                    resources=self.chain.resources(rendered.kernels, module, log),
-                    origin="compiled",
-                    compiler=self.chain.version(compiler),
-                    note="",
-                    seconds=0.0,
-                )
-                (folder / _DESCRIPTION).write_text(json.dumps(describe(built), indent=1) + "\n", encoding="utf-8")
+                needs = self.chain.resources(rendered.kernels, module, log)
+                version = self.chain.version(compiler)
+                table = describe_module(kernel_set, arch.name, module.name, rendered, version, needs)
+                (folder / _DESCRIPTION).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
         target = cache.entry(key)
+        built = self._cached(target, "cached" if folder is None else "compiled")
         if built is None:
-            built = self._cached(target)
-            if built is None:
-                raise BuildError(
-                    f"read the compiled {kernel_set} in {target}",
-                    "the folder is damaged",
-                    "Delete it, or point TUTTI_CACHE_DIR elsewhere.",
-                )
-        return replace(built, path=target / built.path.name, note=note, seconds=time.perf_counter() - began)
+            raise BuildError(
+                f"read the compiled {kernel_set} in {target}",
+                "the folder is damaged",
+                f"Delete it, or point {cache.VARIABLE} elsewhere.",
+            )
+        return replace(built, note=note, seconds=time.perf_counter() - began)
 
     def fresh(self, kernel_set: str, arch_name: str) -> Built | None:
         """The module if nothing need be compiled for it, else None. Renders nothing, writes nothing."""
@@ -196,18 +187,16 @@ class _Builder:
             return None
         note = ""
         if self.installed is not None:
-            module = self.installed.modules.get((kernel_set, arch.name))
-            if module is not None and module["key"] == self.keys.key(kernel_set, arch, self.chain.flags(arch)):
-                path = self.installed.folder / str(module["file"])
-                built = _restored(module, path, "aot")
-                if built is not None:
-                    return replace(built, seconds=time.perf_counter() - began)
+            path = self.installed.usable(kernel_set, arch, self.chain, self.keys)
+            built = path and _restored(self.installed.modules[kernel_set, arch.name], path, "aot")
+            if built:
+                return replace(built, seconds=time.perf_counter() - began)
             note = self._stale(kernel_set, arch)
         try:
             compiler = self.compiler()
         except CompilerMissing:
             return None
-        built = self._cached(cache.entry(self._key(kernel_set, arch, compiler)))
+        built = self._cached(cache.entry(self._key(kernel_set, arch, compiler)), "cached")
         return built and replace(built, note=note, seconds=time.perf_counter() - began)
 
     def _key(self, kernel_set: str, arch: Arch, compiler: Compiler) -> str:
@@ -219,24 +208,26 @@ class _Builder:
         return self.installed.why_not(kernel_set, arch, self.keys)
 
     @staticmethod
-    def _cached(folder: Path) -> Built | None:
+    def _cached(folder: Path, origin: str) -> Built | None:
         try:
             table = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
-            return _restored(table, folder / str(table["file"]), "cached")
+            return _restored(table, folder / str(table["file"]), origin)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
-def describe(built: Built) -> dict[str, Any]:
-    """A module as JSON keeps it."""
+def describe_module(
+    kernel_set: str, arch: str, file: str, rendered: Rendered, compiler: str, resources: tuple[Resources, ...]
+) -> dict[str, Any]:
+    """A module as JSON keeps it; ``file`` is relative to the folder of the JSON."""
     return {
-        "kernel_set": built.kernel_set,
-        "arch": built.arch,
-        "file": built.path.name,
-        "sha256": built.sha256,
-        "compiler": built.compiler,
-        "kernels": [asdict(kernel) for kernel in built.kernels],
-        "resources": [asdict(one) for one in built.resources],
+        "kernel_set": kernel_set,
+        "arch": arch,
+        "file": file,
+        "sha256": rendered.sha256,
+        "compiler": compiler,
+        "kernels": [asdict(kernel) for kernel in rendered.kernels],
+        "resources": [asdict(one) for one in resources],
     }
 
 

@@ -1,0 +1,131 @@
+"""What a ring is made from: drives, and how many queues of which depth with how many commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tutti_hal.errors import DepthInvalid
+from tutti_hal.io_uring.layout import MAX_COMMANDS
+
+if TYPE_CHECKING:
+    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.memory import Dma
+
+#: Queue classes that a target can have.
+MAX_CLASSES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drive:
+    """A controller and where the ring's memory for it comes from.
+
+    Args:
+        handle: brought up; the ring creates its queue pairs there and deletes them when it is closed.
+        dma: memory for PRP lists, and for queues that are not placed elsewhere.
+        sq_dma: where submission queues lie, such as device memory; None takes `dma`.
+        cq_dma: where completion queues lie.
+    """
+
+    handle: ControllerHandle
+    dma: Dma
+    sq_dma: Dma | None = None
+    cq_dma: Dma | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingOptions:
+    """Sizes and bounds of a ring. Checked when the ring is made, against each drive.
+
+    Args:
+        depth: entries of each submission queue, from 2 to the drive's limit.
+        cq_depth: entries of each completion queue; None takes `depth`.
+        command_limit: commands that a queue may have outstanding; None takes ``depth - 1``. More than that lets a
+            submission queue entry be used again as soon as the drive reports that it fetched it, and so rests on the
+            SQ head that the drive reports.
+        cq_interval: completions taken before the CQ doorbell is written; None takes a quarter of the depth. At most
+            half of it.
+        queues: how many queue pairs each drive gets for each class; requests name a class by its place here.
+        batch_limit: commands that a batch may hold.
+        batches: batches that exist at once.
+        buffers: buffers that may be registered at once.
+        limit_ns: how long a command may take, in the device's clock; also how long a lane waits for a place.
+        block: lanes of a block of the kernel, 1 to 256.
+        lanes: lanes of a launch at most.
+        use_sgl: address contiguous ranges by one SGL descriptor where the drive can; else always PRPs.
+    """
+
+    depth: int = 256
+    cq_depth: int | None = None
+    command_limit: int | None = None
+    cq_interval: int | None = None
+    queues: tuple[int, ...] = (1,)
+    batch_limit: int = 4096
+    batches: int = 2
+    buffers: int = 64
+    limit_ns: int = 10_000_000_000
+    block: int = 128
+    lanes: int = 1024
+    use_sgl: bool = True
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("batch_limit", 1, 1 << 24),
+            ("batches", 1, 64),
+            ("buffers", 1, 1 << 16),
+            ("limit_ns", 1, 1 << 62),
+            ("block", 1, 256),
+            ("lanes", 1, 1 << 24),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise DepthInvalid(f"make a ring with {name}={value}", "out of range", f"Use {low} to {high}.")
+        if not 1 <= len(self.queues) <= MAX_CLASSES or min(self.queues) < 0 or sum(self.queues) < 1:
+            raise DepthInvalid(
+                f"make a ring with queues={self.queues}",
+                "no usable classes",
+                f"Give 1 to {MAX_CLASSES} numbers of queues, not all 0.",
+            )
+
+    @property
+    def queues_per_drive(self) -> int:
+        """Queue pairs that each drive gets."""
+        return sum(self.queues)
+
+    @property
+    def commands(self) -> int:
+        """Commands that one queue may have outstanding.
+
+        Raises:
+            DepthInvalid: none, or more than identifiers allow.
+        """
+        limit = min(self.depth - 1, MAX_COMMANDS) if self.command_limit is None else self.command_limit
+        if not 1 <= limit <= MAX_COMMANDS:
+            raise DepthInvalid(
+                f"make a queue of depth {self.depth} for {limit} commands",
+                "one entry of a queue always stays free, and identifiers are few",
+                f"Use a depth of 2 or more and 1 to {MAX_COMMANDS} commands.",
+            )
+        return limit
+
+    @property
+    def completion_depth(self) -> int:
+        """Entries of each completion queue."""
+        return self.depth if self.cq_depth is None else self.cq_depth
+
+    @property
+    def completion_interval(self) -> int:
+        """Completions taken before the CQ doorbell is written.
+
+        Raises:
+            DepthInvalid: 0, or more than half the depth, by which the drive could stand still.
+        """
+        most = max(self.completion_depth // 2, 1)
+        interval = max(self.completion_depth // 4, 1) if self.cq_interval is None else self.cq_interval
+        if not 1 <= interval <= most:
+            raise DepthInvalid(
+                f"write the CQ doorbell every {interval} completions",
+                f"the completion queue has {self.completion_depth} entries",
+                f"Use 1 to {most}.",
+            )
+        return interval

@@ -1,0 +1,162 @@
+"""The tables in device memory that a launch reads: targets, buffers, queues, and each queue's own words.
+
+One allocation holds them all. The host keeps an image of it and copies what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tutti_hal.io_uring.layout import dtype, reciprocal, structs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tutti_hal.io_uring.batch import Target
+    from tutti_hal.io_uring.options import RingOptions
+    from tutti_hal.nvme.queues import QueuePair
+
+#: Sections begin on lines of their own.
+_LINE = 128
+
+
+@dataclass(frozen=True)
+class Section:
+    """A piece of the allocation."""
+
+    offset: int
+    nbytes: int
+
+
+class Plan:
+    """Where everything lies in the allocation."""
+
+    def __init__(self, options: RingOptions, drives: int, targets: int) -> None:
+        self._options = options
+        self._end = 0
+        self.queue_count = drives * options.queues_per_drive
+        sizes = {name: structs()[name].size for name in ("ring_target", "ring_buffer", "ring_queue")}
+        self.targets = self._take(targets * sizes["ring_target"])
+        self.buffers = self._take(drives * options.buffers * sizes["ring_buffer"])
+        self.queues = self._take(self.queue_count * sizes["ring_queue"])
+        self.private = tuple(self._private() for _ in range(self.queue_count))
+
+    def _take(self, nbytes: int) -> Section:
+        section = Section(self._end, nbytes)
+        self._end += -(-nbytes // _LINE) * _LINE
+        return section
+
+    def _private(self) -> PrivatePlan:
+        options = self._options
+        return PrivatePlan(
+            state=self._take(structs()["ring_queue_state"].size),
+            marks=self._take(8 * options.depth),
+            commands=self._take(8 * options.commands),
+            cells=self._take(8 * options.commands),
+        )
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of the allocation."""
+        return self._end
+
+
+@dataclass(frozen=True)
+class PrivatePlan:
+    """What belongs to one queue: contiguous, so that one copy makes the queue anew."""
+
+    state: Section
+    marks: Section
+    commands: Section
+    cells: Section
+
+    @property
+    def whole(self) -> Section:
+        """All of it."""
+        return Section(self.state.offset, self.cells.offset + self.cells.nbytes - self.state.offset)
+
+
+def target_row(
+    target: Target, options: RingOptions, *, page_bytes: int, sgl: bool, queue_first: int, buffer_first: int
+) -> NDArray[np.void]:
+    """The device's record of a target."""
+    import numpy as np
+
+    row = np.zeros((), dtype("ring_target"))
+    row["nsid"] = target.nsid
+    row["block_bytes"] = target.block_bytes
+    row["page_shift"] = page_bytes.bit_length() - 1
+    row["use_sgl"] = sgl
+    row["queue_first"] = queue_first
+    row["buffer_first"] = buffer_first
+    row["buffer_count"] = options.buffers
+    row["max_blocks"] = target.max_blocks
+    row["block_limit"] = target.blocks
+    first = 0
+    for index, count in enumerate(options.queues):
+        row["classes"][index] = count << 16 | first if count else 0
+        first += count
+    return row
+
+
+def queue_row(
+    pair: QueuePair, options: RingOptions, plan: PrivatePlan, base: int, csts_address: int
+) -> NDArray[np.void]:
+    """The device's record of a queue pair; ``base`` is the device address of the allocation."""
+    import numpy as np
+
+    commands = options.commands
+    index_bits = (commands - 1).bit_length()
+    row = np.zeros((), dtype("ring_queue"))
+    row["state"] = base + plan.state.offset
+    row["sq"] = pair.sq_address
+    row["cq"] = pair.cq_address
+    row["sq_doorbell"] = pair.sq_tail_address
+    row["cq_doorbell"] = pair.cq_head_address
+    row["csts"] = csts_address
+    row["marks"] = base + plan.marks.offset
+    row["commands"] = base + plan.commands.offset
+    row["cells"] = base + plan.cells.offset
+    row["sq_reciprocal"] = reciprocal(pair.depth)
+    row["cq_reciprocal"] = reciprocal(pair.cq_depth)
+    row["command_reciprocal"] = reciprocal(commands)
+    row["sq_depth"] = pair.depth
+    row["cq_depth"] = pair.cq_depth
+    row["command_limit"] = commands
+    row["index_bits"] = index_bits
+    # The last value is left out, so that no identifier is ever FFFFh.
+    row["generations"] = (1 << (16 - index_bits)) - 1
+    row["id"] = pair.qid
+    row["cq_interval"] = options.completion_interval
+    return row
+
+
+def fresh_queue(image: NDArray[np.uint8], options: RingOptions, plan: PrivatePlan) -> None:
+    """Writes a queue's words as they are before its first command into the image."""
+    import numpy as np
+
+    commands = options.commands
+    section(image, plan.whole)[:] = 0
+    state = section(image, plan.state).view(dtype("ring_queue_state"))[0]
+    # With more commands than entries, the entries bound the first credits.
+    allowed = min(commands, options.depth - 1)
+    state["credits"] = allowed
+    state["allowed"] = allowed
+    cells = section(image, plan.cells).view(np.uint64)
+    cells[:] = np.arange(commands, dtype=np.uint64) * np.uint64((1 << 16) + 1)
+
+
+def section(image: NDArray[np.uint8], where: Section) -> NDArray[np.uint8]:
+    """The bytes of a section."""
+    return image[where.offset : where.offset + where.nbytes]
+
+
+def check_rows(rows: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """Rows as one array."""
+    import numpy as np
+
+    return np.stack(list(rows))

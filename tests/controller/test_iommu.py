@@ -80,9 +80,7 @@ def test_runs_cover_the_range_once_and_translate_back(
     memory = Memory(ffi, granules * granule // PAGE, granule)
     handle = lib.tt_iommu_create(seed)
     try:
-        runs = map_runs(
-            native, handle, memory.address, memory.nbytes, granule, 3 | (CONTIGUOUS if contiguous else 0)
-        )
+        runs = map_runs(native, handle, memory.address, memory.nbytes, granule, 3 | (CONTIGUOUS if contiguous else 0))
         if contiguous:
             assert len(runs) == 1
         assert sum(length for _, length in runs) == memory.nbytes
@@ -118,9 +116,7 @@ def test_refusals(native: tuple[Any, Any], iommu: Any) -> None:
     count = ffi.new("uint64_t *")
 
     def attempt(address: int, nbytes: int, granule: int = PAGE, flags: int = 3) -> int:
-        return int(
-            lib.tt_iommu_map(iommu, ffi.cast("void *", address), nbytes, granule, flags, runs, 16, count)
-        )
+        return int(lib.tt_iommu_map(iommu, ffi.cast("void *", address), nbytes, granule, flags, runs, 16, count))
 
     base = memory.address
     assert attempt(base + 1, PAGE) == errno.EINVAL

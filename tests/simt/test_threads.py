@@ -61,18 +61,14 @@ def test_a_spinning_lane_lets_another_launch_run(engine: Any, launch: Any) -> No
     module = engine.module("schedule", 0)
     flag, seen = np.zeros(1, np.uint32), []
     waits = [
-        threading.Thread(
-            target=lambda: seen.append(launch(module, "spin_without_pause", flag, grid=2, block=2))
-        )
+        threading.Thread(target=lambda: seen.append(launch(module, "spin_without_pause", flag, grid=2, block=2)))
         for _ in range(3)
     ]
     for wait in waits:
         wait.start()
     time.sleep(0.05)
     done = np.zeros(1, np.uint32)
-    assert (
-        launch(module, "wait_across_blocks", np.zeros(1, np.uint32), done, grid=4, block=8).outcome == "done"
-    )
+    assert launch(module, "wait_across_blocks", np.zeros(1, np.uint32), done, grid=4, block=8).outcome == "done"
     flag[0] = 1
     for wait in waits:
         wait.join()
@@ -100,9 +96,7 @@ def test_sleep_lasts_at_least_as_long(engine: Any, launch: Any) -> None:
 def test_geometry(engine: Any, launch: Any, width: int) -> None:
     grid, block = (2, 3, 2), (5, 3, 2)
     out = np.zeros((12, 30, 13), np.uint32)
-    assert (
-        launch(engine.module("schedule", 0, width), "geometry", out, grid=grid, block=block).outcome == "done"
-    )
+    assert launch(engine.module("schedule", 0, width), "geometry", out, grid=grid, block=block).outcome == "done"
     for b in range(12):
         for t in range(30):
             thread = [t % 5, t // 5 % 3, t // 15]
@@ -168,9 +162,7 @@ def test_active_ballot_shuffle(engine: Any, launch: Any, width: int) -> None:
 @pytest.mark.parametrize("width", [32, 64])
 def test_a_group_holds_one_side_of_a_branch(engine: Any, launch: Any, width: int) -> None:
     mask_of = np.zeros(width, np.uint64)
-    assert (
-        launch(engine.module("waves", 0, width), "active_in_branches", mask_of, block=width).outcome == "done"
-    )
+    assert launch(engine.module("waves", 0, width), "active_in_branches", mask_of, block=width).outcome == "done"
     fours = sum(1 << bit for bit in range(0, width, 4))
     for thread, mask in enumerate(mask_of.tolist()):
         assert mask >> thread & 1

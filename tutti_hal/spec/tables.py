@@ -149,8 +149,7 @@ def _load(folder: Path) -> Spec:
     capabilities = _capabilities(read(folder / "capabilities.yaml"), problems)
     clauses = _clauses(read(folder / "clauses.yaml"), problems)
     primitives = _primitives(read(folder / "primitives.yaml"), capabilities, clauses, problems)
-    host_api = folder / "host_api.yaml"
-    types, functions = _host_api(read(host_api), capabilities, clauses, problems) if host_api.exists() else ({}, {})
+    types, functions = _host_api(read(folder / "host_api.yaml"), capabilities, clauses, problems)
     problems.raise_if_any(f"load the contract in {folder}")
     freeze = MappingProxyType
     return Spec(freeze(capabilities), freeze(clauses), freeze(primitives), freeze(types), freeze(functions))

@@ -110,6 +110,9 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
 _QUALIFIED = re.compile(r"\b([A-Za-z_]\w*)\s*::")
 _DECLARED = re.compile(r"\b(?:struct|class|enum|enum class|namespace)\s+([A-Za-z_]\w*)\s*[{:]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+#: A word that Jinja continues: ``tt_word{{ bits }}``, ``"tt_word" ~ bits``, and the same from the other side.
+_JOINED_AFTER = re.compile(r"\{\{|\"\s*~")
+_JOINED_BEFORE = re.compile(r"(?:\}\}|~\s*\")$")
 _OURS = re.compile(r"^(?:tt_[a-z]|TT_[A-Z])")
 #: A read that another agent may change: what makes a loop a spin.
 _SHARED_READ = re.compile(r"\btt_(?:load|atomic|mmio_load)\w*\s*\(")
@@ -173,7 +176,10 @@ def lint(template: str, text: str, *, names: Collection[str] | None = None) -> l
                 add(match.start(), "raw-word", word, instead)
                 break
         else:
-            if names is not None and _OURS.match(word) and word not in names and word not in local:
+            # A name put together by Jinja is judged by the compiler.
+            composed = _JOINED_AFTER.match(code, match.end()) or _JOINED_BEFORE.search(code[: match.start()])
+            unknown = names is not None and _OURS.match(word) and word not in names and word not in local
+            if names is not None and unknown and not composed:
                 near = get_close_matches(word, sorted(names), n=1, cutoff=0.6)
                 add(match.start(), "unknown-name", word, near[0] if near else "a name of cuda_like.h")
     declared = set(_DECLARED.findall(code))

@@ -234,8 +234,8 @@ class _Renderer:
             signature = text.listed(f"static void tt_body_{name}(", declared, ")")
             arguments = [f"*static_cast<{_pointer_to(p.ctype)}>(args[{i}])" for i, p in enumerate(decl.params)]
             call = text.listed(f"{text.INDENT}tt_body_{name}(", arguments, ");")
-            words = {"kernel": decl, "signature": signature, "body": body, "call": call}
-            return self._run("layers/entry_host.j2", words)
+            unpack = text.function(f"static void tt_entry_{name}(void **{'args' if arguments else ''})", call)
+            return self._run("layers/entry_host.j2", {"signature": signature, "body": body, "unpack": unpack})
         bounds = f" TT_LAUNCH_BOUNDS({decl.max_threads})" if decl.max_threads else ""
         signature = text.listed(f"TT_ENTRY void{bounds} {name}(", declared, ")")
         return self._run("layers/entry_device.j2", {"signature": signature, "body": body})

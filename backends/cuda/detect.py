@@ -14,10 +14,8 @@ from tutti_hal.backend import Probe
 #: Seconds after which ``nvidia-smi`` is taken for hung.
 SMI_LIMIT_S = 10.0
 
-NO_RUNTIME = (
-    "compile-only in this version: kernels are generated and built, and the runtime (layer B) is still to come; "
-    "name host to run"
-)
+#: Why no kernel runs on CUDA yet; what the probe, the runtime and the README say alike.
+NO_RUNTIME = "compile-only in this version: kernels are generated and built for it, and its runtime is still to come"
 
 
 def look(environ: Mapping[str, str] | None = None, dev: Path = Path("/dev")) -> Probe:

@@ -54,8 +54,8 @@ STRUCTURES: dict[str, tuple[type[Layout], dict[str, tuple[str, ...]]]] = {
     "nvme_nvm_id_ns": (namespace.IdentifyNvmNamespace, {}),
     "nvme_dsm_range": (commands.DsmRange, {"cattr": ("attributes",)}),
 }
-#: libnvme puts the storage tag mask of CNS 05h behind the formats of CNS 00h; the kernel, like the specification, begins
-#: the vendor's bytes there.
+#: libnvme puts the storage tag mask of CNS 05h behind the formats of CNS 00h; the kernel, like the specification,
+#: begins the vendor's bytes there.
 NOT_OURS = {"nvme_id_ns": {"lbstm", "vs"}}
 #: Fields of less than their byte: (structure, ours) -> bits.
 NARROW = {"rp", "rrt", "rrl", "rwt", "rwl", "ips"}

@@ -120,6 +120,17 @@ class Node:
             first[name] = key_node.line
             yield name, key_node, Node(raw_value, self.file, path)
 
+    def at(self, *path: str) -> Node:
+        """The key node of the last name of ``path``; of as much of the path as exists."""
+        here: Node = self
+        for depth, name in enumerate(path, 1):
+            pairs = here.items(Problems()) if here.is_map else ()
+            found = next(((key, value) for word, key, value in pairs if word == name), None)
+            if found is None:
+                return here
+            here = found[0] if depth == len(path) else found[1]
+        return here
+
     def elements(self) -> Iterator[Node]:
         """The nodes of a sequence."""
         assert isinstance(self.raw, yaml.SequenceNode)

@@ -272,49 +272,36 @@ def _lowerings(value: Mapping[str, Any]) -> Mapping[str, Lowering]:
     return _freeze(result)
 
 
-def _at(node: Node, *path: str) -> Node:
-    """The node of the last key of ``path`` that exists."""
-    here = node
-    for name in path:
-        for key, key_node, value_node in here.items(Problems()) if here.is_map else ():
-            if key == name:
-                here = value_node if name != path[-1] else key_node
-                break
-        else:
-            return here
-    return here
-
-
 def _check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> None:
     if table["vendor"] != folder.name:
-        problems.add(_at(node, "vendor"), f"the record says '{table['vendor']}', its folder is called '{folder.name}'")
+        problems.add(node.at("vendor"), f"the record says '{table['vendor']}', its folder is called '{folder.name}'")
     archs = table["archs"]
     if not archs:
-        problems.add(_at(node, "archs"), "a record needs at least one arch")
+        problems.add(node.at("archs"), "a record needs at least one arch")
     default = table.get("default_arch")
     if default is not None and default not in archs:
-        problems.add(_at(node, "default_arch"), f"no arch '{default}' in archs{near_miss(default, archs)}")
+        problems.add(node.at("default_arch"), f"no arch '{default}' in archs{near_miss(default, archs)}")
     try:
         groups = re.compile(table["toolchain"]["version_pattern"]).groups
     except re.error as error:
-        problems.add(_at(node, "toolchain", "version_pattern"), f"not a regular expression: {error}")
+        problems.add(node.at("toolchain", "version_pattern"), f"not a regular expression: {error}")
     else:
         if groups < 1:
-            problems.add(_at(node, "toolchain", "version_pattern"), "needs a group around the version")
+            problems.add(node.at("toolchain", "version_pattern"), "needs a group around the version")
     for capability in spec.capabilities.values():
         if capability.scope == "vendor" and capability.id not in table["capabilities"]:
-            problems.add(_at(node, "capabilities"), f"the capability '{capability.id}' is not answered")
+            problems.add(node.at("capabilities"), f"the capability '{capability.id}' is not answered")
     for name in sorted(set(table["host_api"].get("names", {})) & set(table["host_api"].get("absent", {}))):
-        problems.add(_at(node, "host_api", "absent", name), "the function is mapped under names, too")
+        problems.add(node.at("host_api", "absent", name), "the function is mapped under names, too")
     seen: set[str] = set()
     for quirk in table["quirks"]:
         if quirk["id"] in seen:
-            problems.add(_at(node, "quirks"), f"two quirks are called '{quirk['id']}'")
+            problems.add(node.at("quirks"), f"two quirks are called '{quirk['id']}'")
         seen.add(quirk["id"])
     for group in ("errors", "attributes"):
-        _check_numbers(table[group], _at(node, group), problems)
+        _check_numbers(table[group], node.at(group), problems)
     for group, value in table.get("constants", {}).items():
-        _check_numbers(value, _at(node, "constants", group), problems)
+        _check_numbers(value, node.at("constants", group), problems)
     _check_lowerings(table["primitives"], spec, node, ("primitives",), problems)
     for name, arch in archs.items():
         _check_arch(name, arch, table, spec, node, problems)
@@ -332,21 +319,21 @@ def _check_arch(
 ) -> None:
     for capability in spec.capabilities.values():
         if capability.scope == "arch" and capability.id not in arch["capabilities"]:
-            problems.add(_at(node, "archs", name), f"the capability '{capability.id}' is not answered")
+            problems.add(node.at("archs", name), f"the capability '{capability.id}' is not answered")
     width, bits = arch["wave_width"], arch["mask_bits"]
     if width & (width - 1):
-        problems.add(_at(node, "archs", name, "wave_width"), f"{width} is not a power of two")
+        problems.add(node.at("archs", name, "wave_width"), f"{width} is not a power of two")
     if bits not in (32, 64):
-        problems.add(_at(node, "archs", name, "mask_bits"), f"{bits} is neither 32 nor 64")
+        problems.add(node.at("archs", name, "mask_bits"), f"{bits} is neither 32 nor 64")
     if arch["capabilities"].get("wave.ballot") and bits < width:
         problems.add(
-            _at(node, "archs", name, "capabilities"),
+            node.at("archs", name, "capabilities"),
             f"wave.ballot is claimed, but a mask of {bits} bits cannot name {width} lanes",
         )
     for flag in table["toolchain"].get("arch_flags", ()):
         for word in re.findall(r"\{(\w+)\}", flag):
             if word not in arch.get("vars", {}):
-                problems.add(_at(node, "archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks")
+                problems.add(node.at("archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks")
     _check_lowerings(arch.get("primitives", {}), spec, node, ("archs", name, "primitives"), problems)
 
 
@@ -354,7 +341,7 @@ def _check_lowerings(
     lowerings: Mapping[str, Any], spec: Spec, node: Node, path: tuple[str, ...], problems: Problems
 ) -> None:
     for family, entry in lowerings.items():
-        place = _at(node, *path, family)
+        place = node.at(*path, family)
         members: tuple[Primitive, ...] = spec.families[family]
         if "body" not in entry and "exceptions" not in entry:
             problems.add(place, "needs 'body' or 'exceptions'")

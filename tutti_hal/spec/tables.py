@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tutti_hal.paths import package_file
-from tutti_hal.spec.nodes import Node, Problems, read
+from tutti_hal.spec.nodes import Node, Problems, near_miss, read
 from tutti_hal.spec.schema import BAD, Int, ListOf, MapOf, Scalar, Struct, Text
 
 #: Level names of the conformance ladder.
@@ -160,11 +160,15 @@ def _table(node: Node, struct: Struct, problems: Problems) -> dict[str, Any]:
     return {} if value is BAD else dict(value)
 
 
+# An entry that is broken keeps its name here, so that its fault is listed once and not again wherever it is used: the
+# problems that are noted stop the load in any case.
+
+
 def _capabilities(node: Node, problems: Problems) -> dict[str, Capability]:
     entry = Struct({"meaning": Text(), "scope": Text(known=("vendor", "arch"), noun="scope")})
     schema = Struct({"version": Int(1, 1), "capabilities": MapOf(entry, pattern=_ANCHOR, noun="capability")})
     table = _table(node, schema, problems).get("capabilities", {})
-    return {k: Capability(k, v["meaning"], v["scope"]) for k, v in table.items() if {"meaning", "scope"} <= v.keys()}
+    return {k: Capability(k, v.get("meaning", ""), v.get("scope", "")) for k, v in table.items()}
 
 
 def _clauses(node: Node, problems: Problems) -> dict[str, Clause]:
@@ -175,9 +179,8 @@ def _clauses(node: Node, problems: Problems) -> dict[str, Clause]:
     schema = Struct({"version": Int(1, 1), "clauses": MapOf(entry, pattern=_ANCHOR, noun="clause")})
     table = _table(node, schema, problems).get("clauses", {})
     return {
-        k: Clause(k, " ".join(v["text"].split()), v["level"], v.get("since", "0.1"))
+        k: Clause(k, " ".join(v.get("text", "").split()), v.get("level", ""), v.get("since", "0.1"))
         for k, v in table.items()
-        if {"level", "text"} <= v.keys()
     }
 
 
@@ -221,7 +224,7 @@ def _primitives(
         if not set(entry.required) <= value.keys():
             continue
         for primitive in _members(family, value):
-            place = Node(node.raw, node.file, f"families.{family}")
+            place = node.at("families", family)
             if "{" in primitive.id + primitive.signature:
                 problems.add(place, f"a pattern names an axis that the family lacks: {primitive.signature}")
             if any(not p.name for p in primitive.params):
@@ -287,9 +290,15 @@ def _host_api(
         }
     )
     table = _table(node, schema, problems)
+    types = table.get("types", {})
     functions = {
         name: HostFunction(name=name, capability=v.get("capability"), **{k: v[k] for k in entry.required})
         for name, v in table.get("functions", {}).items()
         if set(entry.required) <= v.keys()
     }
-    return dict(table.get("types", {})), functions
+    for name, function in functions.items():
+        for word in re.findall(r"\b[A-Z]\w*", function.signature):
+            if word not in types:
+                place = node.at("functions", name, "signature")
+                problems.add(place, f"no type '{word}'{near_miss(word, types)}")
+    return dict(types), functions

@@ -16,6 +16,10 @@ from tutti_hal.record import Record, load_record
 VENDORS = ("host", "cuda")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files of generation again")
+
+
 def record_of(vendor: str) -> Record:
     return load_record(package_file("backends", vendor))
 

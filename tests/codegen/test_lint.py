@@ -113,6 +113,7 @@ def test_a_loop_that_waits_without_yielding_is_refused(body: str, line: int) -> 
         "do {\n    tt_pause();\n} while (tt_load_relaxed_dev_u32(p) == 0);",
         "for (uint32_t i = 0; i < n; ++i) {\n    sum += tt_load_relaxed_dev_u32(p + i);\n}",
         "while (tt_load_relaxed_dev_u32(p) == 0) { // tt-lint: spin, because step() pauses\n    step();\n}",
+        "// tt-lint: spin, because step() pauses\nwhile (tt_load_relaxed_dev_u32(p) == 0) {\n    step();\n}",
     ],
 )
 def test_loops_that_yield_or_end_pass(body: str) -> None:

@@ -117,7 +117,7 @@ _OURS = re.compile(r"^(?:tt_[a-z]|TT_[A-Z])")
 #: A read that another agent may change: what makes a loop a spin.
 _SHARED_READ = re.compile(r"\btt_(?:load|atomic|mmio_load)\w*\s*\(")
 _YIELD = re.compile(r"\b(?:tt_pause|tt_sleep_ns|tt_clock_ns|tt_block_barrier)\s*\(")
-#: The one allowance: on the loop's line, with a reason.
+#: The one allowance: on the loop's line or the one above it, with a reason.
 _ALLOW_SPIN = re.compile(r"tt-lint:\s*spin\b[^\n]*\bbecause\s+\S+")
 
 
@@ -278,8 +278,8 @@ def _spins(template: str, text: str, code: str) -> list[Finding]:
         if not waits or _YIELD.search(condition + body):
             continue
         line = plain.count("\n", 0, position) + 1
-        if _ALLOW_SPIN.search(lines[line - 1]):
+        if any(_ALLOW_SPIN.search(near) for near in lines[max(line - 2, 0) : line]):
             continue
-        instead = "tt_pause() or tt_sleep_ns(ns) in the loop, or say on its line `// tt-lint: spin, because ...`"
+        instead = "tt_pause() or tt_sleep_ns(ns) in the loop, or say above it `// tt-lint: spin, because ...`"
         findings.append(Finding(template, line, "spin", "a loop that waits and never yields", instead))
     return findings

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// What host is, on archs whose waves have 32 lanes. Rendered from its record.
+#ifndef TUTTI_GPU_VENDOR_HOST_H
+#define TUTTI_GPU_VENDOR_HOST_H
+
+#include <stdint.h>
+
+#define TT_VENDOR_NAME "host"
+#define TT_WAVE_WIDTH 32u
+#define TT_HOST_MODE 0
+
+#include "tutti/host_device.h"
+
+// Capabilities: 1 where the record says true. What a false one guards is absent.
+#define TT_HAS_WAVE_BALLOT 1
+#define TT_HAS_WAVE_SYNC_ORDERS_MEMORY 0
+#define TT_HAS_BARRIER_ORDERS_MEMORY 1
+#define TT_HAS_MEMORY_DEVICE_STORES_VISIBLE_TO_PEERS 1
+#define TT_HAS_CLOCK_GLOBAL_NS 1
+#define TT_HAS_TIME_SLEEP 1
+#define TT_HAS_DEBUG_PRINT 1
+#define TT_HAS_PROGRESS_LANES_INDEPENDENT 0
+
+// One bit for each lane of a wave.
+typedef uint32_t tt_mask;
+
+// Attributes.
+#define TT_DEVICE
+#define TT_INLINE inline __attribute__((always_inline))
+#define TT_RESTRICT __restrict__
+#define TT_LAUNCH_BOUNDS(n)
+#define TT_ENTRY
+#define TT_SHARED(type, name, count)                                                                                   \
+    static_assert(tt_is_shared<type>::value, "TT_SHARED holds opaque words only");                                     \
+    TT_HOST_SHARED(type, name, count)
+#define TT_PRINT(fmt, ...) TT_HOST_PRINT(fmt __VA_OPT__(, ) __VA_ARGS__)
+
+#endif

@@ -1,4 +1,4 @@
-"""A small controller for the handle's tests, written from the specification's text: it imports nothing of the package.
+"""A small controller for the handle's tests, written from the specification's text: it uses no codec of the package.
 
 It runs on the caller's thread: a doorbell only records, `pause()` lets a millisecond of its clock pass and serves what
 was recorded. So every wait of the handle is exact, and a lost answer costs no real time.
@@ -10,6 +10,8 @@ import ctypes
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from tutti_hal.nvme.handle import ControllerHandle, HandleOptions
 
 MS = 1_000_000
 ONES = 0xFFFF_FFFF
@@ -477,3 +479,8 @@ class FakeController:
     def event(self, result: int) -> None:
         cid, _ = self.held.pop(0)
         self.complete(cid, result=result)
+
+
+def opened(fake: FakeController, **options: int) -> ControllerHandle:
+    """The handle under test, over a fake."""
+    return ControllerHandle.open(fake, fake.bus, HandleOptions(**options))

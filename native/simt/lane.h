@@ -133,7 +133,10 @@ struct Block {
     bool arrive_active(Lane &lane);
     /* Lets a wave_active group go with the lanes that it has. */
     void close_active(Wave &wave, std::size_t group);
-    /* Closes the oldest open wave_active group of the block, if any. */
+    /* Closes the group that the running lane has just joined. */
+    void close_active_of(Lane &lane);
+    /* Closes an open wave_active group of the wave, or of the block, if any. */
+    bool close_any_active(Wave &wave);
     bool close_any_active();
     /* The lane is gone. Misuse: a sentence in `error`. */
     void leave(Lane &lane, std::string &error);

@@ -105,15 +105,30 @@ void Block::close_active(Wave &wave, std::size_t group) {
     finish(wave, group);
 }
 
+void Block::close_active_of(Lane &lane) {
+    Wave &wave = *lane.wave;
+    for (std::size_t i = 0; i < wave.groups.size(); ++i)
+        if (wave.groups[i].kind == Primitive::wave_active &&
+            wave.groups[i].key == reinterpret_cast<std::uintptr_t>(lane.site)) {
+            close_active(wave, i);
+            return;
+        }
+}
+
+bool Block::close_any_active(Wave &wave) {
+    for (std::size_t i = 0; i < wave.groups.size(); ++i)
+        if (wave.groups[i].kind == Primitive::wave_active) {
+            close_active(wave, i);
+            return true;
+        }
+    return false;
+}
+
 bool Block::close_any_active() {
-    if (open_active == 0)
-        return false;
-    for (Wave &wave : waves)
-        for (std::size_t i = 0; i < wave.groups.size(); ++i)
-            if (wave.groups[i].kind == Primitive::wave_active) {
-                close_active(wave, i);
+    if (open_active != 0)
+        for (Wave &wave : waves)
+            if (close_any_active(wave))
                 return true;
-            }
     return false;
 }
 

@@ -158,3 +158,90 @@ def launch(engine: Engine, pool: Any) -> Callable[..., Report]:
         return engine.report(raw)
 
     return run
+
+
+class World:
+    """A world of mode sim, with its options kept for a reset."""
+
+    POLICIES = ("fair", "lockstep", "random", "starve_one", "pct", "script")
+
+    def __init__(self, engine: Engine, **options: Any) -> None:
+        self.engine = engine
+        self._script: Any = None
+        self.handle = engine.lib.tt_world_create(self.options(**options))
+        assert self.handle != engine.ffi.NULL
+
+    def options(self, policy: str = "random", script: Sequence[int] = (), **options: Any) -> Any:
+        ffi = self.engine.ffi
+        raw = ffi.new("tt_sim_options *")
+        raw.struct_size = ffi.sizeof("tt_sim_options")
+        raw.policy = self.POLICIES.index(policy)
+        raw.barrier_orders_memory = 1
+        self._script = ffi.new("uint32_t[]", list(script))
+        raw.script, raw.script_length = self._script, len(script)
+        for name, value in options.items():
+            setattr(raw, name, value)
+        return raw
+
+    def close(self) -> None:
+        self.engine.lib.tt_world_destroy(self.handle)
+
+    def reset(self, **options: Any) -> None:
+        assert self.engine.lib.tt_world_reset(self.handle, self.options(**options)) == 0
+
+    def map(self, array: Any, kind: int) -> None:
+        address = self.engine.ffi.cast("void *", array.ctypes.data)
+        assert self.engine.lib.tt_world_map(self.handle, address, array.nbytes, kind) == 0
+
+    def start(
+        self,
+        module: KernelModule,
+        name: str,
+        *values: Any,
+        grid: int | tuple[int, ...] = 1,
+        block: int | tuple[int, ...] = 1,
+        limit_ns: int = 0,
+    ) -> int:
+        kernel = module.kernels[name]
+        vector, keep = self.engine.arguments(kernel, values)
+        launch = self.engine.ffi.new("uint64_t *")
+        config = self.engine.config(grid, block, limit_ns)
+        self.engine.lib.tt_world_launch(self.handle, module.desc, kernel, config, vector, launch)
+        del keep
+        return int(launch[0])
+
+    def run(self, launch: int = 0, budget_steps: int = 0) -> Report:
+        raw = self.engine.ffi.new("tt_launch_report *")
+        outcome = self.engine.lib.tt_world_run(self.handle, launch, budget_steps, raw)
+        assert outcome == raw.outcome
+        return self.engine.report(raw)
+
+    def launch(self, module: KernelModule, name: str, *values: Any, **config: Any) -> Report:
+        return self.run(self.start(module, name, *values, **config))
+
+    def choices(self) -> list[tuple[int, int]]:
+        count = self.engine.lib.tt_world_choices(self.handle, self.engine.ffi.NULL, 0)
+        pairs = self.engine.ffi.new("uint32_t[]", 2 * count)
+        self.engine.lib.tt_world_choices(self.handle, pairs, count)
+        return [(pairs[2 * i], pairs[2 * i + 1]) for i in range(count)]
+
+    @property
+    def steps(self) -> int:
+        return int(self.engine.lib.tt_world_steps(self.handle))
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.engine.lib.tt_world_now_ns(self.handle))
+
+
+@pytest.fixture
+def make_world(engine: Engine) -> Iterator[Callable[..., World]]:
+    made: list[World] = []
+
+    def make(**options: Any) -> World:
+        made.append(World(engine, **options))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()

@@ -89,8 +89,8 @@ enum { TT_SCHED_FAIR, TT_SCHED_LOCKSTEP, TT_SCHED_RANDOM, TT_SCHED_STARVE_ONE, T
 enum { TT_MEM_DEVICE = 0, TT_MEM_HOST = 1, TT_MEM_MMIO = 2 };
 
 typedef struct tt_sim_options {
-    uint32_t struct_size;
-    uint32_t policy; /* TT_SCHED_* */
+    uint32_t struct_size; /* of the caller's struct: fields beyond it are 0 */
+    uint32_t policy;      /* TT_SCHED_* */
     uint64_t seed;
     uint32_t pct_depth;                /* TT_SCHED_PCT: number of priority changes */
     uint32_t staleness_reads;          /* K: a newest message is picked by a reader after at most K reads; 0: default */
@@ -98,11 +98,18 @@ typedef struct tt_sim_options {
     uint32_t barrier_orders_memory;    /* 1: block barrier joins views (default of the record) */
     uint32_t wave_sync_orders_memory;  /* 1: wave sync joins views */
     uint32_t resident_blocks;          /* at most so many blocks are resident at once; 0: default */
-    uint64_t max_steps;                /* a run that takes more ends as TT_RUN_LIMIT; 0: default */
+    uint64_t max_steps;                /* a launch that takes more ends as TT_RUN_LIMIT; 0: default */
     const uint32_t *script;            /* TT_SCHED_SCRIPT: the choices to take first; then the first alternative */
     uint64_t script_length;
+    uint32_t idle_pauses; /* a lane that paused so often while nothing changed, and read no clock, waits for a change;
+                             0: default. An explorer sets it just above staleness_reads. */
+    uint32_t preemptions; /* TT_SCHED_SCRIPT: offer fewer than this many pre-emptions in a run; 0: any number */
+    uint32_t delays_only; /* TT_SCHED_SCRIPT: 1: any departure from round robin counts as a pre-emption */
+    uint32_t reserved;
 } tt_sim_options;
 
+/* One world: one virtual clock, one memory, one device. Not thread safe: one caller at a time. NULL on out of memory or
+ * bad options. */
 TT_EXPORT tt_world *tt_world_create(const tt_sim_options *options);
 TT_EXPORT void tt_world_destroy(tt_world *world);
 /* Only while nothing runs: forget all history, take new options (seed, policy, script); memory keeps its values. */
@@ -112,16 +119,21 @@ TT_EXPORT int tt_world_reset(tt_world *world, const tt_sim_options *options);
 TT_EXPORT int tt_world_map(tt_world *world, const void *base, uint64_t len, uint32_t kind);
 TT_EXPORT int tt_world_unmap(tt_world *world, const void *base);
 
-/* Adds the lanes of a launch as agents; does not run them. The arguments are copied. *launch names it. */
+/* Adds the lanes of a launch as agents; does not run them. The arguments are copied. *launch names it; the kernel sees
+ * all that the host and every kernel that has ended did before. Returns 0, or TT_RUN_INVALID. */
 TT_EXPORT int tt_world_launch(tt_world *world, const tt_module_desc *module, const tt_kernel_desc *kernel,
                               const tt_launch_config *config, void **args, uint64_t *launch);
-/* Runs the world until that launch ends (0: until every launch has ended), or budget_steps are used (0: no budget). */
+/* Runs the world until that launch ends (0: until every launch has ended), or budget_steps are used (0: no budget).
+ * Returns report->outcome: of that launch, or with 0 the first that is not TT_RUN_DONE among those that ended meanwhile.
+ * A launch that has ended can be asked for once. With 0 and no launch it runs the controllers until they all wait; with
+ * a budget it also lets the virtual clock go on to their timers, and by a microsecond when there is none, so that a host
+ * that polls sees time pass. */
 TT_EXPORT int tt_world_run(tt_world *world, uint64_t launch, uint64_t budget_steps, tt_launch_report *report);
 
 /* An agent that is not a lane: a controller. fn runs as a fibre of the world, and reaches memory only through port. */
 TT_EXPORT int tt_world_add_controller(tt_world *world, const char *name, void (*fn)(void *arg, tt_port port),
                                       void *arg, tt_iommu *iommu, uint64_t *agent);
-/* Makes its port answer TT_PORT_STOP and runs it to its end. */
+/* Makes its port answer TT_PORT_STOP and runs it to its end. 0; ENOENT; ETIMEDOUT when it does not end. */
 TT_EXPORT int tt_world_remove_controller(tt_world *world, uint64_t agent);
 
 /* The host as an agent, while launches run. Loads and stores are sequentially consistent at system scope. */
@@ -131,8 +143,8 @@ TT_EXPORT void tt_world_host_store(tt_world *world, void *address, uint64_t valu
 TT_EXPORT uint64_t tt_world_now_ns(const tt_world *world);
 TT_EXPORT uint64_t tt_world_steps(const tt_world *world);
 
-/* The choices of the run so far, as pairs (taken, alternatives): what a script replays and an explorer varies.
- * Returns the number of pairs, and writes up to capacity of them. */
+/* The choices since the world was created or reset, as pairs (taken, alternatives): what a script replays and an
+ * explorer varies. Returns the number of pairs, and writes up to capacity of them; the first 16,777,216 are kept. */
 TT_EXPORT uint64_t tt_world_choices(const tt_world *world, uint32_t *pairs, uint64_t capacity);
 
 #ifdef __cplusplus

@@ -82,6 +82,8 @@ typedef struct tt_device_api {
 #endif
 
 #define TT_HOST_INLINE static inline __attribute__((always_inline))
+/* After a call into the engine: keeps it from becoming a tail call, whose place in the kernel would be lost. */
+#define TT_HOST_STAY() __asm__ volatile("")
 #if defined(__SANITIZE_THREAD__)
 #define TT_HOST_TSAN 1
 #elif defined(__has_feature)
@@ -125,10 +127,23 @@ TT_HOST_INLINE uint32_t tt_host_lane_index() { return tt_host_lane()->lane; }
 
 /* ---- block, shared storage, time, trouble ---- */
 
-TT_HOST_INLINE void tt_host_block_barrier() { tt_host_api->block_barrier(tt_host_lane()); }
-TT_HOST_INLINE void tt_host_pause() { tt_host_api->pause(tt_host_lane()); }
-TT_HOST_INLINE void tt_host_sleep_ns(uint32_t ns) { tt_host_api->sleep_ns(tt_host_lane(), ns); }
-TT_HOST_INLINE uint64_t tt_host_clock_ns() { return tt_host_api->clock_ns(tt_host_lane()); }
+TT_HOST_INLINE void tt_host_block_barrier() {
+    tt_host_api->block_barrier(tt_host_lane());
+    TT_HOST_STAY();
+}
+TT_HOST_INLINE void tt_host_pause() {
+    tt_host_api->pause(tt_host_lane());
+    TT_HOST_STAY();
+}
+TT_HOST_INLINE void tt_host_sleep_ns(uint32_t ns) {
+    tt_host_api->sleep_ns(tt_host_lane(), ns);
+    TT_HOST_STAY();
+}
+TT_HOST_INLINE uint64_t tt_host_clock_ns() {
+    const uint64_t now = tt_host_api->clock_ns(tt_host_lane());
+    TT_HOST_STAY();
+    return now;
+}
 [[noreturn]] TT_HOST_INLINE void tt_host_trap() {
     tt_host_api->trap(tt_host_lane());
     __builtin_unreachable();
@@ -153,7 +168,10 @@ TT_HOST_INLINE void *tt_host_dynamic_shared() { return tt_host_lane()->dynamic_s
 
 /* ---- wave ---- */
 
-TT_HOST_INLINE void tt_host_wave_sync() { tt_host_api->wave_sync(tt_host_lane()); }
+TT_HOST_INLINE void tt_host_wave_sync() {
+    tt_host_api->wave_sync(tt_host_lane());
+    TT_HOST_STAY();
+}
 
 #if TT_WAVE_WIDTH <= 64
 #if TT_WAVE_WIDTH <= 32
@@ -161,18 +179,29 @@ typedef uint32_t tt_host_mask;
 #else
 typedef uint64_t tt_host_mask;
 #endif
-TT_HOST_INLINE void tt_host_wave_sync_mask(tt_host_mask mask) { tt_host_api->wave_sync_mask(tt_host_lane(), mask); }
+TT_HOST_INLINE void tt_host_wave_sync_mask(tt_host_mask mask) {
+    tt_host_api->wave_sync_mask(tt_host_lane(), mask);
+    TT_HOST_STAY();
+}
 TT_HOST_INLINE tt_host_mask tt_host_wave_active() {
-    return static_cast<tt_host_mask>(tt_host_api->wave_active(tt_host_lane()));
+    const uint64_t mask = tt_host_api->wave_active(tt_host_lane());
+    TT_HOST_STAY();
+    return static_cast<tt_host_mask>(mask);
 }
 TT_HOST_INLINE tt_host_mask tt_host_wave_ballot(tt_host_mask mask, bool predicate) {
-    return static_cast<tt_host_mask>(tt_host_api->wave_ballot(tt_host_lane(), mask, predicate ? 1u : 0u));
+    const uint64_t ballot = tt_host_api->wave_ballot(tt_host_lane(), mask, predicate ? 1u : 0u);
+    TT_HOST_STAY();
+    return static_cast<tt_host_mask>(ballot);
 }
 TT_HOST_INLINE uint32_t tt_host_wave_shuffle_u32(tt_host_mask mask, uint32_t value, uint32_t source) {
-    return static_cast<uint32_t>(tt_host_api->wave_shuffle(tt_host_lane(), mask, value, source));
+    const uint64_t got = tt_host_api->wave_shuffle(tt_host_lane(), mask, value, source);
+    TT_HOST_STAY();
+    return static_cast<uint32_t>(got);
 }
 TT_HOST_INLINE uint64_t tt_host_wave_shuffle_u64(tt_host_mask mask, uint64_t value, uint32_t source) {
-    return tt_host_api->wave_shuffle(tt_host_lane(), mask, value, source);
+    const uint64_t got = tt_host_api->wave_shuffle(tt_host_lane(), mask, value, source);
+    TT_HOST_STAY();
+    return got;
 }
 TT_HOST_INLINE uint32_t tt_host_mask_popcount(tt_host_mask mask) {
     return static_cast<uint32_t>(__builtin_popcountll(mask));
@@ -289,15 +318,19 @@ TT_HOST_INLINE void tt_host_mmio_store_u32(uint32_t *reg, uint32_t value) {
 #else
 
 template <class Word> TT_HOST_INLINE Word tt_host_load(const Word *word, uint32_t order, uint32_t scope) {
-    return static_cast<Word>(tt_host_api->load(tt_host_lane(), word, sizeof(Word), order, scope));
+    const uint64_t value = tt_host_api->load(tt_host_lane(), word, sizeof(Word), order, scope);
+    TT_HOST_STAY();
+    return static_cast<Word>(value);
 }
 template <class Word> TT_HOST_INLINE void tt_host_store(Word *word, Word value, uint32_t order, uint32_t scope) {
     tt_host_api->store(tt_host_lane(), word, value, sizeof(Word), order, scope);
+    TT_HOST_STAY();
 }
 template <class Word>
 TT_HOST_INLINE Word tt_host_atomic(Word *word, uint32_t operation, Word operand, Word expected, uint32_t scope) {
-    return static_cast<Word>(
-        tt_host_api->atomic(tt_host_lane(), word, sizeof(Word), operation, operand, expected, scope));
+    const uint64_t old = tt_host_api->atomic(tt_host_lane(), word, sizeof(Word), operation, operand, expected, scope);
+    TT_HOST_STAY();
+    return static_cast<Word>(old);
 }
 template <class Quad> TT_HOST_INLINE Quad tt_host_load_quad(const uint32_t *words, uint32_t scope) {
     uint32_t value[4];
@@ -307,15 +340,23 @@ template <class Quad> TT_HOST_INLINE Quad tt_host_load_quad(const uint32_t *word
 template <class Quad> TT_HOST_INLINE void tt_host_store_quad(uint32_t *words, const Quad &quad, uint32_t scope) {
     const uint32_t value[4] = {quad.x, quad.y, quad.z, quad.w};
     tt_host_api->store_quad(tt_host_lane(), words, value, scope);
+    TT_HOST_STAY();
 }
-TT_HOST_INLINE void tt_host_fence_block() { tt_host_api->fence(tt_host_lane(), TT_SCOPE_BLOCK); }
-TT_HOST_INLINE void tt_host_fence_device() { tt_host_api->fence(tt_host_lane(), TT_SCOPE_DEVICE); }
-TT_HOST_INLINE void tt_host_fence_system() { tt_host_api->fence(tt_host_lane(), TT_SCOPE_SYSTEM); }
+TT_HOST_INLINE void tt_host_fence(uint32_t scope) {
+    tt_host_api->fence(tt_host_lane(), scope);
+    TT_HOST_STAY();
+}
+TT_HOST_INLINE void tt_host_fence_block() { tt_host_fence(TT_SCOPE_BLOCK); }
+TT_HOST_INLINE void tt_host_fence_device() { tt_host_fence(TT_SCOPE_DEVICE); }
+TT_HOST_INLINE void tt_host_fence_system() { tt_host_fence(TT_SCOPE_SYSTEM); }
 TT_HOST_INLINE uint32_t tt_host_mmio_load_u32(const uint32_t *reg) {
-    return tt_host_api->mmio_load(tt_host_lane(), reg);
+    const uint32_t value = tt_host_api->mmio_load(tt_host_lane(), reg);
+    TT_HOST_STAY();
+    return value;
 }
 TT_HOST_INLINE void tt_host_mmio_store_u32(uint32_t *reg, uint32_t value) {
     tt_host_api->mmio_store(tt_host_lane(), reg, value);
+    TT_HOST_STAY();
 }
 
 #endif

@@ -268,6 +268,7 @@ class FakeController:
         old, self.cc = self.cc, value
         if value & 1 and not old & 1:
             assert not self.rdy, "EN set while RDY is 1: undefined by the specification"
+            assert value & ~1 == old, "the other fields must be there before EN is set"
             mps = value >> 7 & 15
             assert self.mpsmin <= mps <= self.mpsmax, "MPS out of range"
             assert value >> 16 & 15 == 6

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from tutti_hal.backend import Backend, Finding, discover
-from tutti_hal.errors import ProfileAmbiguous, ProfileError, ProfileUnknown, ProfileUnusable, SpecError
+from tutti_hal.errors import ProfileAmbiguous, ProfileError, ProfileUnknown, ProfileUnusable
 from tutti_hal.record import Record
 from tutti_hal.spec.nodes import near_miss
 
@@ -158,13 +158,14 @@ def _candidate(finding: Finding) -> Candidate:
         return Candidate(finding.name, False, finding.problem, "", (), (), None, finding.package, None)
     try:
         record = backend.record
-    except SpecError as error:
+    except Exception as error:  # a third party's record or descriptor: a reason to refuse it, not our failure
         return Candidate(finding.name, False, f"its record is broken: {error}", "", (), (), None, finding.package, None)
     probe = backend.probe
+    strange = [arch for arch in probe.archs if arch not in record.archs]
     return Candidate(
         vendor=finding.name,
         usable=probe.usable,
-        reason=probe.reason,
+        reason=probe.reason + (f"; its record has no arch {', '.join(strange)}, found here" if strange else ""),
         kind=record.kind,
         archs=tuple(record.archs),
         found_archs=tuple(arch for arch in probe.archs if arch in record.archs),
@@ -205,7 +206,7 @@ def select(
     if len(profile.archs) > 1:
         raise ProfileUnusable(
             tried,
-            "no device was found that tells the architecture",
+            f"no device was found whose architecture the record has ({chosen.reason})",
             f"Name it: {', '.join(f'{profile.vendor}:{arch}' for arch in profile.archs)}.",
         )
     return profile

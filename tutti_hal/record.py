@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -197,6 +198,33 @@ class Quirk:
     sdk: str
     evidence: Evidence
 
+    def applies(self, version: str | None) -> bool:
+        """Whether it applies to an SDK version such as ``4.3.3``; to an unknown one (None), whatever it says.
+
+        Versions compare number by number, and a missing part counts as 0.
+        """
+        if version is None or self.sdk == "*":
+            return True
+        return all(_holds(_parts(version), term) for term in self.sdk.split(","))
+
+
+_COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = MappingProxyType(
+    {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
+)
+
+
+def _parts(version: str) -> list[int]:
+    """The numbers of a version, without trailing zeros, so that 4.3 and 4.3.0 are one."""
+    numbers = [int(part) for part in version.split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return numbers
+
+
+def _holds(version: list[int], term: str) -> bool:
+    sign = next(sign for sign in _COMPARE if term.startswith(sign))
+    return _COMPARE[sign](version, _parts(term.removeprefix(sign)))
+
 
 @dataclass(frozen=True)
 class P2p:
@@ -256,6 +284,10 @@ class Record:
     p2p: P2p
     quirks: tuple[Quirk, ...]
     file: Path = field(default=Path())
+
+    def quirks_for(self, sdk: str | None) -> tuple[Quirk, ...]:
+        """The quirks that apply to one SDK version; all of them where the version is not known."""
+        return tuple(quirk for quirk in self.quirks if quirk.applies(sdk))
 
     @property
     def device_prelude(self) -> str:

@@ -40,6 +40,13 @@ def test_a_broken_plugin_is_named_and_breaks_nobody(plugin: Plugin, options: dic
         assert f"{backend.DISABLE_VARIABLE}=broken" in broken.reason
 
 
+def test_a_descriptor_with_a_wrong_folder_breaks_nobody(plugin: Plugin) -> None:
+    odd = plugin("odd", before="_Path = Path\nPath = lambda text: 7")
+    all_of_them = found(odd, plugin("fine", archs=("sm_80",)))
+    assert profile.select(findings=all_of_them, environ={}).vendor == "fine"
+    assert "its record is broken" in {c.vendor: c.reason for c in profile.candidates(all_of_them)}["odd"]
+
+
 def test_a_thing_that_is_no_descriptor_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain_thing.py").write_text("DESCRIPTOR = 7\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -84,7 +84,7 @@ def test_generation_needs_no_usable_vendor(plugin: Plugin) -> None:
 
 
 def test_running_needs_a_known_arch(plugin: Plugin) -> None:
-    with pytest.raises(ProfileUnusable, match="tells the architecture") as refused:
+    with pytest.raises(ProfileUnusable, match="no device was found whose architecture") as refused:
         profile.select("alpha", findings=found(plugin("alpha")), environ={})
     assert "alpha:sm_80, alpha:sm_90" in refused.value.fix
 
@@ -92,6 +92,11 @@ def test_running_needs_a_known_arch(plugin: Plugin) -> None:
 def test_an_arch_that_the_record_lacks_does_not_count_as_found(plugin: Plugin) -> None:
     chosen = profile.select("alpha", findings=found(plugin("alpha", archs=("sm_10", "sm_90"))), environ={})
     assert chosen.arch == "sm_90"
+
+
+def test_a_device_that_the_record_does_not_know_is_said(plugin: Plugin) -> None:
+    with pytest.raises(ProfileUnusable, match="its record has no arch sm_10, found here"):
+        profile.select("alpha", findings=found(plugin("alpha", archs=("sm_10",))), environ={})
 
 
 @pytest.mark.parametrize(("name", "near"), [("alhpa", "alpha"), ("btea", "beta")])

@@ -98,12 +98,16 @@ _PLAIN = {
 }
 
 
-@pytest.fixture(scope="module")
-def nvcc() -> str:
+def find_nvcc() -> str:
     found = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not Path(found).exists():
         pytest.skip("nvcc is not on this machine: CUDA lowerings cannot be compiled here")
     return found
+
+
+@pytest.fixture(scope="module")
+def nvcc() -> str:
+    return find_nvcc()
 
 
 @pytest.fixture(scope="module")

@@ -227,8 +227,10 @@ def test_clock_and_sleep(cuda: Driver) -> None:
 
 @pytest.mark.parametrize("how", [1, 2], ids=["release-acquire", "fences"])
 def test_message_passing(cuda: Driver, how: int) -> None:
-    """No flag is seen before its data. A failure convicts; a pass acquits of nothing, since the twin without orders
-    (how = 0) has not been seen to fail on a device either."""
+    """No flag is seen before its data.
+
+    A failure convicts; a pass acquits of nothing, since the twin without orders (how = 0) was not seen to fail either.
+    """
     pairs = 32
     data, flag, bad = cuda.allocate(pairs * 16384), cuda.allocate(pairs * 16384), cuda.allocate(4)
     rounds = ctypes.c_uint32(20000)

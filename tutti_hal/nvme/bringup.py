@@ -84,6 +84,10 @@ class RegisterAccess:
             raise ControllerGone("read CAP", "it reads all ones", _GONE_FIX)
         return Capabilities.from_value(value)
 
+    def configuration(self) -> Configuration:
+        """CC, whatever it reads."""
+        return Configuration.from_value(self.registers.load32(Offset.CC))
+
     def version(self) -> Version:
         """VS."""
         return Version.from_value(self.registers.load32(Offset.VS))
@@ -184,20 +188,14 @@ def disable(access: RegisterAccess, timeout_ns: int, *, settle: bool = True) -> 
         ControllerTimeout: RDY stays 1: memory must not be given back.
     """
     tried = "disable the controller"
-    configuration = Configuration.from_value(_load_cc(access, tried))
+    # A drive that is gone is found by the waits: they read CSTS.
+    configuration = access.configuration()
     if configuration.en:
         if settle:
             with suppress(ControllerTimeout):
                 access.wait(tried, lambda s: s.rdy or s.cfs, timeout_ns, fatal_ends=False)
         access.registers.store32(Offset.CC, replace(configuration, en=False, shn=0).value)
     access.wait(tried, lambda s: not s.rdy, timeout_ns, fatal_ends=False)
-
-
-def _load_cc(access: RegisterAccess, tried: str) -> int:
-    value = access.registers.load32(Offset.CC)
-    if value == GONE_32:
-        raise ControllerGone(tried, "CC reads all ones", _GONE_FIX)
-    return value
 
 
 def enable(
@@ -238,6 +236,6 @@ def shut_down(access: RegisterAccess, timeout_ns: int, *, abrupt: bool = False) 
     """
     tried = "shut the controller down"
     kind = ShutdownNotification.ABRUPT if abrupt else ShutdownNotification.NORMAL
-    configuration = Configuration.from_value(_load_cc(access, tried))
+    configuration = access.configuration()
     access.registers.store32(Offset.CC, replace(configuration, shn=int(kind)).value)
     access.wait(tried, lambda s: s.shst == ShutdownStatus.COMPLETE, timeout_ns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from fake_controller import MS, FakeController, opened
 
@@ -188,6 +190,37 @@ def test_block_larger_than_mdts() -> None:
     fake.identify = fake.make_identify(b77=b"\3")
     with opened(fake) as handle, pytest.raises(NamespaceInvalid, match="MDTS"):
         handle.limits.max_blocks(handle.namespace(1))
+
+
+def test_hints_and_atomicity() -> None:
+    plain = bytearray(FakeController.make_namespace(8))
+    struct.pack_into("<HH", plain, 64, 7, 3)
+    struct.pack_into("<H", plain, 36, 31)
+    told = bytearray(plain)
+    told[24] = 1 << 1 | 1 << 4
+    fake = FakeController(namespaces={1: bytes(plain), 2: bytes(told)})
+    fake.identify = fake.make_identify(b528=struct.pack("<H", 15), b514=struct.pack("<H", 64))
+    with opened(fake) as handle:
+        first, second = handle.namespace(1), handle.namespace(2)
+        assert (first.write_granularity_lba, first.write_alignment_lba, first.atomic_write_lba) == (1, 1, 16)
+        assert (second.write_granularity_lba, second.write_alignment_lba, second.atomic_write_lba) == (8, 4, 32)
+        assert handle.limits.max_outstanding == 64
+
+
+def test_formats_that_need_more_than_a_data_buffer() -> None:
+    make = FakeController.make_namespace
+    protected = bytearray(make(8, 12, 8, inline=True))
+    protected[29] = 1
+    fake = FakeController(
+        namespaces={1: make(8), 2: make(8, 12, 8, inline=True), 3: make(8, 12, 8), 4: bytes(protected)}
+    )
+    with opened(fake) as handle:
+        handle.namespace(1).check_data_only("test")
+        handle.namespace(2).check_data_only("test")
+        with pytest.raises(NamespaceInvalid, match="separate metadata"):
+            handle.namespace(3).check_data_only("test")
+        with pytest.raises(NamespaceInvalid, match="protection"):
+            handle.namespace(4).check_data_only("test")
 
 
 def test_more_namespaces_than_one_list_takes() -> None:

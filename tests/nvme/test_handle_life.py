@@ -8,6 +8,8 @@ import pytest
 from fake_controller import MS, FakeController, opened
 
 from tutti_hal.errors import (
+    CommandFailed,
+    ControllerError,
     ControllerFatal,
     ControllerGone,
     ControllerTimeout,
@@ -70,6 +72,30 @@ def test_takes_over_while_another_enable_is_under_way() -> None:
     with opened(fake):
         pass
     assert seen == [1, 1]
+
+
+def test_takes_over_an_enable_that_never_ends() -> None:
+    fake = FakeController(to=2, stuck_not_ready=True)
+    fake.store32(0x14, 0x0046_0000)
+    fake.store32(0x14, 0x0046_0001)
+    original = fake._configure
+
+    def configure(value: int) -> None:
+        if not value & 1:
+            fake.stuck_not_ready = False
+        original(value)
+
+    fake._configure = configure  # type: ignore[method-assign]
+    with opened(fake):
+        # CAP.TO is waited for, then the reset goes on.
+        assert 1000 * MS <= fake.now < 1100 * MS
+
+
+def test_an_enable_that_failed_is_not_waited_for() -> None:
+    fake = FakeController(to=20)
+    fake.cc, fake.cfs = 0x0046_0001, 1
+    with opened(fake):
+        assert fake.now < 100 * MS
 
 
 def test_a_failed_controller_is_reset() -> None:
@@ -267,6 +293,33 @@ def test_an_exception_inside_is_not_hidden() -> None:
         raise ZeroDivisionError
     assert any("closing the controller failed" in note for note in caught.value.__notes__)
     assert [v >> 14 & 3 for o, v in fake.stores if o == 0x14][-2:] == [2, 0]
+
+
+def test_a_refused_deletion_does_not_keep_the_shutdown_from_going_on() -> None:
+    fake = FakeController()
+    handle = opened(fake)
+    handle.create_queue_pair(8)
+    handle.create_queue_pair(8)
+    fake.failing[0x00] = (0, 6, 0)
+    mark = len(fake.stores)
+    with pytest.raises(CommandFailed, match="internal-error"):
+        handle.close()
+    assert [v >> 14 & 3 for o, v in fake.stores[mark:] if o == 0x14] == [1, 0]
+    assert [op for op, _ in fake.log][-2:] == [0x00, 0x00]
+    assert fake.bus.live == []
+
+
+def test_reset_that_fails_leaves_nothing() -> None:
+    fake = FakeController()
+    handle = opened(fake)
+    handle.create_queue_pair(8)
+    fake.stuck_not_ready = True
+    with pytest.raises(ControllerTimeout, match="enable"):
+        handle.reset()
+    assert fake.bus.live == []
+    with pytest.raises(ControllerError, match="closed"):
+        handle.create_queue_pair(8)
+    handle.close()
 
 
 def test_reset_starts_a_new_epoch() -> None:

@@ -161,6 +161,41 @@ def test_queue_memory_of_the_caller() -> None:
     assert not sq.closed
 
 
+def test_deletion_goes_on_where_it_stopped() -> None:
+    fake = FakeController()
+    with opened(fake) as handle:
+        pair = handle.create_queue_pair(8)
+        fake.failing[0x04] = (0, 6, 0)
+        with pytest.raises(CommandFailed, match="internal-error"):
+            handle.delete_queue_pair(pair)
+        assert set(fake.sqs) == {0}
+        fake.failing.clear()
+        handle.delete_queue_pair(pair)
+        assert set(fake.cqs) == {0}
+        pair = handle.create_queue_pair(8)
+        fake.failing[0x00] = (0, 6, 0)
+        with pytest.raises(CommandFailed, match="internal-error"):
+            handle.delete_queue_pair(pair)
+        assert set(fake.cqs) == {0, 1}
+        fake.failing.clear()
+
+
+def test_recreation_that_is_refused_leaves_nothing() -> None:
+    fake = FakeController()
+    with opened(fake) as handle:
+        handle.grant_queues(1)
+        live = len(fake.bus.live)
+        pair = handle.create_queue_pair(8, priority=2)
+        assert handle.recreate_queue_pair(pair).priority == 2
+        fake.failing[0x05] = (1, 2, 1)
+        with pytest.raises(CommandFailed):
+            handle.recreate_queue_pair(pair)
+        assert handle.pairs == ()
+        assert len(fake.bus.live) == live
+        fake.failing.clear()
+        assert handle.create_queue_pair(8).qid == 1
+
+
 @pytest.mark.parametrize("cqr", [0, 1])
 def test_scattered_queue_memory(cqr: int) -> None:
     fake = FakeController(cqr=cqr)

@@ -188,4 +188,4 @@ class AdminCommands:
                 raise
             active = ", ".join(map(str, self.namespaces()[:16])) or "none"
             raise NamespaceInvalid(tried, "it does not exist", f"Active namespaces: {active}.") from error
-        return NamespaceInfo.of(nsid, IdentifyNamespace.decode(data))
+        return NamespaceInfo.of(nsid, IdentifyNamespace.decode(data), self.controller)

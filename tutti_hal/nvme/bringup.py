@@ -180,8 +180,9 @@ def disable(access: RegisterAccess, timeout_ns: int, *, settle: bool = True) -> 
     Args:
         access: the registers.
         timeout_ns: how long RDY may take to follow.
-        settle: let an enable that is under way come to its end first. EN may not go back to 0 while RDY has not yet
-            followed it to 1; a controller that never becomes ready, or failed on the way, is disabled all the same.
+        settle: let an enable that is under way come to its end first, and wait until a failure is cleared. EN may not
+            go back to 0 while RDY has not yet followed it to 1; a controller that never becomes ready, or failed on
+            the way, is disabled all the same. False where it only matters that no memory is reached any more.
 
     Raises:
         ControllerGone: the registers read all ones.
@@ -195,7 +196,8 @@ def disable(access: RegisterAccess, timeout_ns: int, *, settle: bool = True) -> 
             with suppress(ControllerTimeout):
                 access.wait(tried, lambda s: s.rdy or s.cfs, timeout_ns, fatal_ends=False)
         access.registers.store32(Offset.CC, replace(configuration, en=False, shn=0).value)
-    access.wait(tried, lambda s: not s.rdy, timeout_ns, fatal_ends=False)
+    # A reset clears CFS too, but RDY may have been 0 all along: enabling again too early would find the old failure.
+    access.wait(tried, lambda s: not s.rdy and not (settle and s.cfs), timeout_ns, fatal_ends=False)
 
 
 def enable(

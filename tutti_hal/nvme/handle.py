@@ -74,13 +74,16 @@ class ControllerHandle(QueueCommands):
             QueueInvalid: the admin depth is out of range, or the memory for it is not contiguous.
         """
         handle = cls(registers, dma, options)
+        handle._bring_up_or_abandon()
+        return handle
+
+    def _bring_up_or_abandon(self) -> None:
         try:
-            handle._bring_up()
+            self._bring_up()
         except BaseException as error:
-            if (failure := handle._abandon()) is not None:
+            if (failure := self._abandon()) is not None:
                 error.add_note(f"disabling the controller failed as well: {failure}")
             raise
-        return handle
 
     def _bring_up(self) -> None:
         access, options = self._access, self._options
@@ -150,6 +153,7 @@ class ControllerHandle(QueueCommands):
             dataset_management=OptionalNvm.DATASET_MANAGEMENT in optional,
             verify=OptionalNvm.VERIFY in optional,
             shadow_doorbells=data.shadow_doorbells,
+            max_outstanding=data.maxcmd or None,
             memory_buffer_bytes=self._access.memory_buffer(self.capabilities).nbytes,
             verify_bytes=unit << nvm.vsl if nvm is not None and nvm.vsl else None,
             write_zeroes_bytes=unit << nvm.wzsl if nvm is not None and nvm.wzsl else None,
@@ -163,7 +167,7 @@ class ControllerHandle(QueueCommands):
         self._require_open("reset the controller")
         bringup.disable(self._access, self._ready_ns)
         self._forget()
-        self._bring_up()
+        self._bring_up_or_abandon()
 
     def _forget(self) -> None:
         """Gives all memory back; only when the controller is disabled or gone."""
@@ -208,14 +212,23 @@ class ControllerHandle(QueueCommands):
         failure: ControllerError | None = None
         try:
             if not abrupt:
-                for pair in list(self._pairs.values()):
-                    self.delete_queue_pair(pair)
+                failure = self._delete_all()
             bringup.shut_down(self._access, self._shutdown_ns(), abrupt=abrupt)
         except ControllerError as error:
-            failure = error
+            failure = failure or error
         failure = self._abandon() or failure
         if failure is not None and not isinstance(failure, ControllerGone):
             raise failure
+
+    def _delete_all(self) -> CommandFailed | None:
+        """Deletes every pair that can be deleted; the first refusal, which does not keep a shutdown from going on."""
+        refusal: CommandFailed | None = None
+        for pair in self.pairs:
+            try:
+                self.delete_queue_pair(pair)
+            except CommandFailed as error:
+                refusal = refusal or error
+        return refusal
 
     def _shutdown_ns(self) -> int:
         return max(self.controller.rtd3e * 1000, self._options.shutdown_timeout_ns)

@@ -93,6 +93,16 @@ class IdentifyNamespace(Layout):
         return self.nsze != 0
 
     @property
+    def own_atomicity(self) -> bool:
+        """NSFEAT bit 1: NAWUN, NAWUPF and NACWU are defined and go before the controller's."""
+        return bool(self.nsfeat >> 1 & 1)
+
+    @property
+    def io_hints(self) -> bool:
+        """NSFEAT bit 4: NPWG, NPWA, NPDG, NPDA and NOWS are defined."""
+        return bool(self.nsfeat >> 4 & 1)
+
+    @property
     def format_index(self) -> int:
         """Which LBAF is in use: FLBAS bits 3:0, and bits 6:5 above them.
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from tutti_hal.nvme.memory import Dma, DmaMemory
 
 
+#: How many pairs are asked for when the first is created without `grant_queues`.
+_USUAL_PAIRS = 64
+
+#: SCT and SC of "there is no such queue".
+_QID_INVALID = (1, 0x01)
+
+
 @dataclass(frozen=True, slots=True)
 class _Placement:
     """Where a queue lies: `bus` is its own address when it is whole, else that of the list of its pages."""
@@ -153,7 +160,7 @@ class QueueCommands(AdminCommands):
 
     def _free_qid(self, qid: int | None) -> int:
         if self._granted is None:
-            self.grant_queues(1 if qid is None else qid)
+            self.grant_queues(max(_USUAL_PAIRS, qid or 0))
         assert self._granted is not None
         if qid is None:
             free = next((q for q in range(1, self._granted + 1) if q not in self._pairs), None)
@@ -204,13 +211,22 @@ class QueueCommands(AdminCommands):
             QueueInvalid: it is no pair of this handle, or of an earlier epoch.
         """
         self._delete(pair)
+        self._release(self._owned(pair))
+
+    def _owned(self, pair: QueuePair) -> list[DmaMemory]:
+        """What of a pair's memory was allocated here."""
         held = (pair.sq_memory, pair.cq_memory, pair.sq_listing, pair.cq_listing)
-        self._release([m for m in self._memory if any(m is h for h in held)])
+        return [m for m in self._memory if any(m is h for h in held)]
 
     def _delete(self, pair: QueuePair) -> None:
         if pair.epoch != self.epoch or self._pairs.get(pair.qid) != pair:
             raise QueueInvalid(f"delete queue pair {pair.qid}", "it does not exist any more", "Use `pairs`.")
-        self.execute(commands.delete_sq(pair.qid))
+        try:
+            self.execute(commands.delete_sq(pair.qid))
+        except CommandFailed as error:
+            # An earlier attempt may have come this far: then the completion queue is what is left.
+            if (error.status_type, error.status_code) != _QID_INVALID:
+                raise
         self.execute(commands.delete_cq(pair.qid))
         del self._pairs[pair.qid]
 
@@ -220,13 +236,17 @@ class QueueCommands(AdminCommands):
         This is how a queue gets well after a command that never completed.
         """
         self._delete(pair)
-        fresh = self._create(
-            pair.qid,
-            pair.depth,
-            pair.cq_depth,
-            _Placement(pair.sq_memory, pair.sq_bus, pair.sq_listing),
-            _Placement(pair.cq_memory, pair.cq_bus, pair.cq_listing),
-            pair.priority,
-        )
+        try:
+            fresh = self._create(
+                pair.qid,
+                pair.depth,
+                pair.cq_depth,
+                _Placement(pair.sq_memory, pair.sq_bus, pair.sq_listing),
+                _Placement(pair.cq_memory, pair.cq_bus, pair.cq_listing),
+                pair.priority,
+            )
+        except CommandFailed:
+            self._release(self._owned(pair))
+            raise
         self._pairs[pair.qid] = fresh
         return fresh

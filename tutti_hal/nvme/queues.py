@@ -10,6 +10,7 @@ from tutti_hal.nvme.cqe import CQE_BYTES
 from tutti_hal.nvme.sqe import SQE_BYTES
 
 if TYPE_CHECKING:
+    from tutti_hal.nvme.identify import IdentifyController
     from tutti_hal.nvme.memory import DmaMemory
     from tutti_hal.nvme.namespace import IdentifyNamespace
     from tutti_hal.nvme.sgl import SglSupport
@@ -39,6 +40,8 @@ class ControllerLimits:
     verify: bool
     #: Shadow doorbells are supported: another driver of this controller may have turned them on.
     shadow_doorbells: bool
+    #: Commands that one queue should have outstanding at most (MAXCMD), or None when the controller does not say.
+    max_outstanding: int | None
     #: Bytes of the controller memory buffer, which is never used.
     memory_buffer_bytes: int
     #: Longest Verify and Write Zeroes in bytes, or None when there is no limit of their own.
@@ -80,6 +83,11 @@ class NamespaceInfo:
     protection: int
     #: Optimal I/O boundary in blocks, 0 when none is given: a command should not cross a multiple of it.
     boundary_lba: int
+    #: Preferred granularity and alignment of writes in blocks, 1 when the namespace does not say.
+    write_granularity_lba: int
+    write_alignment_lba: int
+    #: Longest write that a power failure leaves wholly done or wholly undone, in blocks.
+    atomic_write_lba: int
     identify: IdentifyNamespace = field(repr=False)
 
     @property
@@ -92,9 +100,28 @@ class NamespaceInfo:
         """Data bytes in all."""
         return self.capacity_lba * self.lba_bytes
 
+    def check_data_only(self, tried: str) -> None:
+        """Refuses formats that need more than a data buffer, for whoever sends commands without MPTR and PRINFO.
+
+        Raises:
+            NamespaceInvalid: metadata in a buffer of their own, or protection information.
+        """
+        if self.metadata_bytes and not self.metadata_inline:
+            raise NamespaceInvalid(
+                tried,
+                f"namespace {self.nsid} has {self.metadata_bytes} bytes of separate metadata a block",
+                "Format it without metadata, or with metadata in the data buffer.",
+            )
+        if self.protection:
+            raise NamespaceInvalid(
+                tried,
+                f"namespace {self.nsid} has protection information of type {self.protection}",
+                "Format it without protection information.",
+            )
+
     @classmethod
-    def of(cls, nsid: int, data: IdentifyNamespace) -> NamespaceInfo:
-        """From Identify Namespace.
+    def of(cls, nsid: int, data: IdentifyNamespace, controller: IdentifyController) -> NamespaceInfo:
+        """From Identify Namespace, and what Identify Controller says of all namespaces.
 
         Raises:
             NamespaceInvalid: inactive (zeroes), or a format that cannot be used.
@@ -111,6 +138,9 @@ class NamespaceInfo:
             capacity_lba=data.nsze,
             protection=data.protection,
             boundary_lba=data.noiob,
+            write_granularity_lba=data.npwg + 1 if data.io_hints else 1,
+            write_alignment_lba=data.npwa + 1 if data.io_hints else 1,
+            atomic_write_lba=(data.nawupf if data.own_atomicity else controller.awupf) + 1,
             identify=data,
         )
 

@@ -12,7 +12,9 @@ execute_process(
   RESULT_VARIABLE pin_result
   ERROR_VARIABLE pin_error)
 if(pin_result)
-  message(FATAL_ERROR "${pin_error}")
+  # A fatal message would be wrapped in the middle of the names.
+  message(NOTICE "${pin_error}")
+  message(FATAL_ERROR "TUTTI_PROFILE=${TUTTI_PROFILE} cannot be pinned")
 endif()
 
 # Always run: whether an object is fresh depends on more files than CMake could be told of. It costs seconds.

@@ -11,7 +11,7 @@ from tutti_hal.codegen import KernelDecl
 from tutti_hal.errors import BuildError, CompilerMissing
 from tutti_hal.paths import include_dir
 from tutti_hal.record import Arch, Record
-from tutti_hal.toolchain import Resources, Toolchain
+from tutti_hal.toolchain import Compiler, Resources, Toolchain
 from tutti_hal.toolchain.compiler import run
 
 
@@ -23,6 +23,11 @@ class HostToolchain(Toolchain):
     def flags(self, arch: Arch) -> tuple[str, ...]:
         """The record's flags, and the report of stack use."""
         return (*super().flags(arch), "-fstack-usage")
+
+    def command(self, compiler: Compiler, arch: Arch, unit: Path, output: Path) -> list[str]:
+        """As for all, with the unit's folder left out of the debug information: the same input, the same bytes."""
+        plain = super().command(compiler, arch, unit, output)
+        return [*plain, f"-ffile-prefix-map={unit.parent}=."]
 
     def include_folders(self) -> tuple[Path, ...]:
         """The engine's headers."""

@@ -55,8 +55,8 @@ def test_rendered_text_is_the_golden_text(folder: str, request: pytest.FixtureRe
 def test_golden_files_are_formatted() -> None:
     # The one that is pinned for development, and not whichever is on PATH: versions format differently.
     package = importlib.util.find_spec("clang_format")
-    assert package and package.origin, "clang-format is missing: pip install -e '.[dev]'"
-    tool = str(Path(package.origin).parent / "data" / "bin" / "clang-format")
+    assert package is not None, "clang-format is missing: pip install -e '.[dev]'"
+    tool = str(Path(package.origin or "").parent / "data" / "bin" / "clang-format")
     files = sorted(str(path) for path in GOLDEN.rglob("*") if path.is_file())
     assert len(files) == 5 * len(TREES)
     style = f"--style=file:{GOLDEN.parents[2] / '.clang-format'}"

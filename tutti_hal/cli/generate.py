@@ -164,5 +164,5 @@ def _compare(trees: list[Tree], out: Path) -> int:
 
 def _command(chain: Toolchain, arch: str, folder: Path, unit: str) -> str:
     driver = Compiler(Path(chain.record.toolchain.drivers[0]), "")
-    command = chain.command(driver, chain.record.archs[arch], folder / unit, folder / Path(unit).stem)
-    return shlex.join([*command[:-1], command[-1] + chain.record.toolchain.output])
+    module = folder / (Path(unit).stem + chain.record.toolchain.output)
+    return shlex.join(chain.command(driver, chain.record.archs[arch], folder / unit, module))

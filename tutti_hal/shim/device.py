@@ -1,0 +1,406 @@
+"""A device: where memory, streams, events and modules come from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti_hal.errors import InvalidArgument, WrongDevice
+from tutti_hal.shim.buffer import Buffer, MemoryKind
+from tutti_hal.shim.event import Event
+from tutti_hal.shim.ffi import CRuntime, HostCalls
+from tutti_hal.shim.module import Module, Parameter
+from tutti_hal.shim.options import EventOptions, StreamOptions
+from tutti_hal.shim.stream import Stream
+
+if TYPE_CHECKING:
+    from tutti_hal.profile import Profile
+
+_OUTCOMES = ("done", "pending", "deadlock", "limit", "trap", "invalid", "no memory")
+_NAME_ROOM = 64  # structs of slack behind the declared fields: vendors append to their properties
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """Device memory in bytes."""
+
+    free: int
+    total: int
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """How a launch went: outcome (``done``, ``deadlock``, ``limit``, ``trap``, ...), lanes stuck, time, steps, text."""
+
+    outcome: str
+    stuck_lanes: int
+    elapsed_ns: int
+    steps: int
+    message: str
+
+
+class Device:
+    """One device of a profile.
+
+    Two objects for one device are equal and interchangeable. Thread safe.
+    """
+
+    def __init__(self, profile: Profile | str, ordinal: int = 0) -> None:
+        """Open the vendor's runtime and pick a device.
+
+        Args:
+            profile: a selected profile, or its name (``vendor[:arch[@sdk]]``).
+            ordinal: among the devices of the profile's architecture, from 0.
+
+        Raises:
+            ProfileError: the name is unknown or cannot be used here.
+            RuntimeMissing: the vendor's libraries cannot be loaded.
+            WrongDevice: there is no such device.
+        """
+        if isinstance(profile, str):
+            from tutti_hal.profile import select
+
+            profile = select(profile)
+        self.profile = profile
+        self.vendor = profile.vendor
+        self.ordinal = ordinal
+        self.runtime: CRuntime = profile.backend.runtime().open_runtime(profile)
+        ordinals = self.runtime.ordinals(profile.arch)
+        if not 0 <= ordinal < len(ordinals):
+            raise WrongDevice(
+                f"open device {ordinal} of {profile.vendor}:{profile.arch}",
+                f"there are {len(ordinals)}",
+                f"Use an ordinal from 0 to {len(ordinals) - 1}." if ordinals else "Use a machine that has one.",
+                vendor=profile.vendor,
+            )
+        #: The vendor's own ordinal.
+        self.vendor_ordinal = ordinals[ordinal]
+        #: How often each host function was called through this object, by canonical name.
+        self.host_calls = HostCalls()
+        self._orphans: deque[Callable[[], None]] = deque()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Device) and self.runtime is other.runtime and self.vendor_ordinal == other.vendor_ordinal
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.runtime), self.vendor_ordinal))
+
+    def __repr__(self) -> str:
+        return f"<Device {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.vendor}:{self.profile.arch}/{self.ordinal}"
+
+    # ---- calls, for the nouns of this package
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a host function by canonical name, counted; see :meth:`CRuntime.call`."""
+        self.runtime.call(self.host_calls, name, *args, device=self.vendor_ordinal)
+
+    def code(self, name: str, *args: Any) -> int:
+        """Call a host function and return the vendor's number, counted."""
+        return self.runtime.code(self.host_calls, name, *args)
+
+    def ready(self, name: str, *args: Any) -> bool:
+        """Call a query: False where it says NotReady; raises on any other error."""
+        code = self.code(name, *args)
+        if code == 0:
+            return True
+        failure = self.runtime.failure(name, code, self.vendor_ordinal)
+        if self.runtime.is_error(code, "NotReady"):
+            return False
+        raise failure
+
+    def current(self) -> AbstractContextManager[None]:
+        """Make this the calling thread's current device for a while."""
+        return self.runtime.current(self.host_calls, self.vendor_ordinal)
+
+    @property
+    def generation(self) -> int:
+        """How often the device was reset."""
+        return self.runtime.generation(self.vendor_ordinal)
+
+    def adopt_orphan(self, release: Callable[[], None]) -> None:
+        """Take over the end of an object that was dropped without being closed."""
+        self._orphans.append(release)
+
+    def end_orphans(self) -> None:
+        """End the objects that were dropped without being closed."""
+        while self._orphans:
+            self._orphans.popleft()()
+
+    # ---- what it is
+
+    @cached_property
+    def name(self) -> str:
+        """The vendor's name for the device."""
+        properties = self.runtime.ffi.new("DeviceProperties[]", _NAME_ROOM)
+        self.call("GetDeviceProperties", properties, self.vendor_ordinal)
+        return bytes(self.runtime.ffi.string(properties[0].name)).decode(errors="replace")
+
+    def attribute(self, name: str) -> int:
+        """A device attribute by canonical name, such as ``MaxThreadsPerBlock``.
+
+        Raises:
+            NotSupported: the vendor has no number for it.
+        """
+        value = self.runtime.ffi.new("int *")
+        self.call("DeviceGetAttribute", value, self.runtime.attribute(name), self.vendor_ordinal)
+        return int(value[0])
+
+    @cached_property
+    def wave_width(self) -> int:
+        """Lanes of a wave, as the device tells it."""
+        return self.attribute("WarpSize")
+
+    def memory_info(self) -> MemoryInfo:
+        """Free and total device memory.
+
+        Raises:
+            LaunchFailed: the device failed.
+        """
+        free, total = self.runtime.ffi.new("size_t *"), self.runtime.ffi.new("size_t *")
+        with self.current():
+            self.call("MemGetInfo", free, total)
+        return MemoryInfo(int(free[0]), int(total[0]))
+
+    def launch_report(self) -> LaunchReport | None:
+        """How the launch that ended last went, or the one that made the device fail. None: none has ended.
+
+        Raises:
+            NotSupported: the vendor keeps no report (``launch.bounded``).
+        """
+        report = self.runtime.ffi.new("LaunchReport *")
+        if not self.ready("DeviceGetLaunchReport", self.vendor_ordinal, report):
+            return None
+        return LaunchReport(
+            outcome=_OUTCOMES[report.outcome],
+            stuck_lanes=int(report.stuck_lanes),
+            elapsed_ns=int(report.elapsed_ns),
+            steps=int(report.steps),
+            message=bytes(self.runtime.ffi.string(report.message)).decode(errors="replace"),
+        )
+
+    # ---- memory
+
+    def allocate(self, nbytes: int, kind: MemoryKind | str = MemoryKind.DEVICE) -> Buffer:
+        """Allocate memory; its contents are undefined.
+
+        Args:
+            nbytes: at least 1.
+            kind: ``device``, ``pinned``, ``mapped`` or ``managed``.
+
+        Raises:
+            OutOfMemory: it does not fit.
+            InvalidArgument: nbytes or kind is none.
+            NotSupported: the vendor lacks the kind (``memory.pinned``, ``memory.mapped``, ``memory.managed``).
+            LaunchFailed: the device failed.
+        """
+        self.end_orphans()
+        tried = f"allocate {nbytes} bytes of {kind} memory"
+        wanted = _kind(kind, tried)
+        if nbytes < 1:
+            raise InvalidArgument(tried, "a buffer has at least one byte", "Ask for at least one byte.")
+        pointer = self.runtime.ffi.new("void **")
+        with self.current():
+            if wanted is MemoryKind.DEVICE:
+                self.call("Malloc", pointer, nbytes)
+                return self._owned(wanted, nbytes, pointer[0], "Free")
+            self.runtime.require(f"memory.{wanted}", tried)
+            if wanted is MemoryKind.MANAGED:
+                flags = self.runtime.constant("MemAttachFlags", "Global")
+                self.call("MallocManaged", pointer, nbytes, flags)
+                return self._owned(wanted, nbytes, pointer[0], "Free")
+            flags = self.runtime.constant("HostAllocFlags", "Portable")
+            if wanted is MemoryKind.MAPPED:
+                flags |= self.runtime.constant("HostAllocFlags", "Mapped")
+            self.call("HostAlloc", pointer, nbytes, flags)
+            return self._owned(wanted, nbytes, pointer[0], "FreeHost")
+
+    def _owned(self, kind: MemoryKind, nbytes: int, pointer: Any, free: str) -> Buffer:
+        address = self._number(pointer)
+        return Buffer(
+            self,
+            kind,
+            nbytes,
+            lambda: self._on_device(free, pointer),
+            device_address=self._device_address(pointer) if kind is MemoryKind.MAPPED else self._kernel(kind, address),
+            host_address=address if kind.host_visible else None,
+            page_locked=self._page_locked(pointer) if free == "FreeHost" else None,
+        )
+
+    @staticmethod
+    def _kernel(kind: MemoryKind, address: int) -> int | None:
+        return address if kind.kernel_visible else None
+
+    def register(self, memory: Any, nbytes: int | None = None, *, mmio: bool = False) -> Buffer:
+        """Register host memory, so that kernels reach it; the caller keeps the memory itself alive and mapped.
+
+        Args:
+            memory: an address, or an object with the writable buffer protocol, which is kept alive.
+            nbytes: how much; needed with an address.
+            mmio: it is a device's register page (needs ``memory.register_mmio``).
+
+        Raises:
+            InvalidArgument: the memory is not mapped, is registered already, or nbytes is missing.
+            NotSupported: the vendor lacks ``memory.register`` or ``memory.register_mmio``.
+        """
+        tried = "register host memory"
+        self.runtime.require("memory.register_mmio" if mmio else "memory.register", tried)
+        ffi, owner = self.runtime.ffi, None
+        if isinstance(memory, int):
+            if nbytes is None:
+                raise InvalidArgument(tried, "an address without a size", "Pass nbytes.")
+            pointer, length = ffi.cast("void *", memory), nbytes
+        else:
+            owner = ffi.from_buffer("char[]", memory, require_writable=True)
+            pointer, length = ffi.cast("void *", owner), len(owner) if nbytes is None else nbytes
+            if length > len(owner):
+                raise InvalidArgument(tried, f"{length} bytes of {len(owner)}", "Stay inside the memory.")
+        flags = self.runtime.constant("HostRegisterFlags", "Portable")
+        flags |= self.runtime.constant("HostRegisterFlags", "Mapped")
+        if mmio:
+            flags |= self.runtime.constant("HostRegisterFlags", "IoMemory")
+        with self.current():
+            self.call("HostRegister", pointer, length, flags)
+            device_address = self._device_address(pointer)
+        return Buffer(
+            self,
+            MemoryKind.MMIO if mmio else MemoryKind.REGISTERED,
+            length,
+            lambda: self._on_device("HostUnregister", pointer),
+            device_address=device_address,
+            host_address=self._number(pointer),
+            page_locked=None if mmio else self._page_locked(pointer),
+            owner=owner,
+        )
+
+    def from_dlpack(self, tensor: Any) -> Buffer:
+        """Register the memory of a host tensor that speaks DLPack; nothing is copied.
+
+        Raises:
+            InvalidArgument: it is not contiguous and writable, or is registered already.
+            NotSupported: the vendor lacks ``memory.register``.
+        """
+        import numpy as np
+
+        array = np.from_dlpack(tensor)
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise InvalidArgument(
+                "register a tensor", "it is not contiguous, or not writable", "Pass a contiguous, writable tensor."
+            )
+        return self.register(array.reshape(-1).view(np.uint8))
+
+    def _on_device(self, name: str, pointer: Any) -> None:
+        with self.current():
+            self.call(name, pointer)
+
+    def _number(self, pointer: Any) -> int:
+        return int(self.runtime.ffi.cast("uintptr_t", pointer))
+
+    def _device_address(self, pointer: Any) -> int:
+        mapped = self.runtime.ffi.new("void **")
+        self.call("HostGetDevicePointer", mapped, pointer, 0)
+        return self._number(mapped[0])
+
+    def _page_locked(self, pointer: Any) -> bool | None:
+        if not self.runtime.capable("memory.lock_state"):
+            return None
+        locked, refused = self.runtime.ffi.new("int *"), self.runtime.ffi.new("int *")
+        self.call("HostGetLocked", locked, refused, pointer)
+        return bool(locked[0])
+
+    # ---- streams, events, modules
+
+    @cached_property
+    def default_stream(self) -> Stream:
+        """The vendor's default stream, ordered against every stream that is not ``nonblocking``."""
+        return Stream(self, self.runtime.ffi.NULL, StreamOptions(nonblocking=False), owned=False)
+
+    def create_stream(self, options: StreamOptions | None = None) -> Stream:
+        """Make a stream.
+
+        Raises:
+            NotSupported: a priority without ``stream.priority``.
+            LaunchFailed: the device failed.
+        """
+        wanted = options or StreamOptions()
+        handle = self.runtime.ffi.new("Stream *")
+        flags = self.runtime.constant("StreamFlags", "NonBlocking" if wanted.nonblocking else "Default")
+        with self.current():
+            if wanted.priority is None:
+                self.call("StreamCreateWithFlags", handle, flags)
+            else:
+                self.runtime.require("stream.priority", "create a stream with a priority")
+                self.call("StreamCreateWithPriority", handle, flags, wanted.priority)
+        return Stream(self, handle[0], wanted)
+
+    def create_event(self, options: EventOptions | None = None) -> Event:
+        """Make an event.
+
+        Raises:
+            LaunchFailed: the device failed.
+        """
+        wanted = options or EventOptions()
+        handle = self.runtime.ffi.new("Event *")
+        flags = 0 if wanted.timing else self.runtime.constant("EventFlags", "DisableTiming")
+        if wanted.blocking_sync:
+            flags |= self.runtime.constant("EventFlags", "BlockingSync")
+        with self.current():
+            self.call("EventCreateWithFlags", handle, flags)
+        return Event(self, handle[0], wanted)
+
+    def load_module(self, path: Path | str, declared: Mapping[str, tuple[Parameter, ...]] | None = None) -> Module:
+        """Load a compiled module.
+
+        Args:
+            path: the file.
+            declared: parameters of its kernels. Where the vendor tells them, they must agree; where it does not, they
+                are what arguments are checked against.
+
+        Raises:
+            ModuleInvalid: the file is missing, damaged or of another architecture.
+        """
+        handle = self.runtime.ffi.new("Module *")
+        with self.current():
+            self.call("ModuleLoad", handle, str(path).encode())
+        return Module(self, handle[0], Path(path), declared)
+
+    # ---- the whole device
+
+    def synchronize(self) -> None:
+        """Block until all work of the device has ended.
+
+        Raises:
+            LaunchFailed: a kernel failed.
+        """
+        with self.current():
+            self.call("DeviceSynchronize")
+        self.end_orphans()
+
+    def reset(self) -> None:
+        """Wait for the device's work, destroy everything on it, and clear a failure.
+
+        Every buffer, stream, event and module of the device, of all objects for it, is closed thereby; a NumPy view of
+        its memory must not be used again.
+        """
+        with self.current():
+            self.call("DeviceReset")
+        self._orphans.clear()
+        self.__dict__.pop("default_stream", None)
+        self.runtime.count_reset(self.vendor_ordinal)
+
+
+def _kind(kind: MemoryKind | str, tried: str) -> MemoryKind:
+    allowed = (MemoryKind.DEVICE, MemoryKind.PINNED, MemoryKind.MAPPED, MemoryKind.MANAGED)
+    for known in allowed:
+        if kind == known:
+            return known
+    raise InvalidArgument(tried, f"no kind '{kind}'", f"Use one of: {', '.join(allowed)}.")

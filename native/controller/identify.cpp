@@ -58,7 +58,7 @@ void fill_controller(Controller &controller, uint8_t *page) {
     page[525] = static_cast<uint8_t>((config.volatile_cache != TT_CACHE_NONE ? 1 : 0) | 3u << 1); // VWC, flush of all
     put<uint32_t>(page, 536, config.sgls);                                                        // SGLS
     put<uint32_t>(page, 540, static_cast<uint32_t>(controller.namespaces().size()));              // MNAN
-    const std::string subnqn = "nqn.2014-08.org.nvmexpress:uuid:tutti-hal-" + controller.serial();
+    const std::string subnqn = "nqn.2026-01.io.tutti-hal:software:" + controller.serial();
     std::memcpy(page + 768, subnqn.data(), std::min<size_t>(subnqn.size(), 223));
     put<uint16_t>(page, 2048, 2500); // PSD0: 25 W
 }

@@ -70,7 +70,7 @@ bool Registers::turn(const Port &port) {
         return vanish(port);
     if (state_ == State::gone)
         return scan(port);
-    bool moved = false;
+    bool moved = notice_restart(port);
     const uint32_t cc = port.load(at(reg::kCc));
     if (cc != cc_) {
         configure(port, cc);
@@ -111,6 +111,29 @@ void Registers::configure(const Port &port, uint32_t cc) {
     }
 }
 
+// While RDY is 0 a host need not wait between EN = 0 and EN = 1, and a poll can miss the 0. It shows in what the admin
+// queues are set to; with the same settings the same would come of it.
+bool Registers::notice_restart(const Port &port) {
+    if (state_ != State::enabling && state_ != State::failed)
+        return false;
+    const AdminSettings settings = read_admin(port);
+    const uint32_t cc = port.load(at(reg::kCc)); // after the settings, which are written before it
+    if ((cc & kEnable) == 0 || (settings == latched_ && cc == cc_))
+        return false;
+    cc_ = cc;
+    controller_.set_serving(false);
+    controller_.reset(port); // nothing was served, so nothing is under way
+    state_ = enable(port) ? State::enabling : State::failed;
+    due_ns_ = port.now_ns() + controller_.config().ready_delay_ns;
+    return true;
+}
+
+Registers::AdminSettings Registers::read_admin(const Port &port) const {
+    return {settled(port, reg::kAqa),
+            settled(port, reg::kAsq) | static_cast<uint64_t>(settled(port, reg::kAsq + 4)) << 32,
+            settled(port, reg::kAcq) | static_cast<uint64_t>(settled(port, reg::kAcq + 4)) << 32};
+}
+
 void Registers::begin_reset(const Port &port) {
     state_ = State::resetting;
     controller_.set_serving(false);
@@ -120,9 +143,8 @@ void Registers::begin_reset(const Port &port) {
 // False: the configuration is one that this controller does not have.
 bool Registers::enable(const Port &port) {
     const tt_controller_config &config = controller_.config();
-    const uint32_t aqa = settled(port, reg::kAqa);
-    const uint64_t asq = settled(port, reg::kAsq) | static_cast<uint64_t>(settled(port, reg::kAsq + 4)) << 32;
-    const uint64_t acq = settled(port, reg::kAcq) | static_cast<uint64_t>(settled(port, reg::kAcq + 4)) << 32;
+    latched_ = read_admin(port);
+    const auto &[aqa, asq, acq] = latched_;
     const uint32_t sq_entries = field(aqa, 0, 12) + 1;
     const uint32_t cq_entries = field(aqa, 16, 12) + 1;
     const uint32_t mps = field(cc_, 7, 4);
@@ -179,7 +201,7 @@ bool Registers::advance(const Port &port) {
 
 void Registers::show_status(const Port &port) {
     uint32_t csts = shutdown_ << 2;
-    if (state_ == State::ready || (state_ == State::resetting))
+    if (state_ == State::ready || (state_ == State::resetting && (csts_ & kReady) != 0))
         csts |= kReady;
     if (controller_.fatal())
         csts |= kFatal;

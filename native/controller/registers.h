@@ -36,6 +36,15 @@ class Registers {
   private:
     enum class State { disabled, enabling, ready, resetting, failed, gone };
 
+    struct AdminSettings {
+        uint32_t aqa = 0;
+        uint64_t asq = 0;
+        uint64_t acq = 0;
+        bool operator==(const AdminSettings &) const = default;
+    };
+
+    bool notice_restart(const Port &port);
+    AdminSettings read_admin(const Port &port) const;
     uint32_t *at(uint32_t offset) const { return base_ + offset / 4; }
     uint32_t *doorbell(uint32_t index) const;
     uint32_t expected(uint32_t offset) const; // of a register that the host cannot change
@@ -57,6 +66,7 @@ class Registers {
     uint32_t doorbells_ = 0;
     State state_ = State::disabled;
     uint32_t cc_ = 0;
+    AdminSettings latched_; // when it was enabled
     uint32_t csts_ = 0;
     uint32_t shutdown_ = 0; // CSTS.SHST
     uint64_t due_ns_ = 0;

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tutti_hal import machine, profile
 from tutti_hal.errors import NativeError, ProfileAmbiguous, TuttiError
+from tutti_hal.profile import Candidate
 
 if TYPE_CHECKING:
     from tutti_hal.record import Arch, Record
@@ -47,15 +48,17 @@ class Judgement:
     fix: str = ""
 
 
-Check = Callable[[], Iterator[Judgement]]
+#: A check gets the candidates, so that each vendor is probed once for all checks.
+Check = Callable[[Sequence[Candidate]], Iterator[Judgement]]
 
 
 def diagnose() -> tuple[Judgement, ...]:
     """Run every check, in order. Takes a second or two (compilers are asked for their versions)."""
-    return tuple(judgement for check in CHECKS for judgement in check())
+    candidates = profile.candidates()
+    return tuple(judgement for check in CHECKS for judgement in check(candidates))
 
 
-def _packages() -> Iterator[Judgement]:
+def _packages(_: Sequence[Candidate]) -> Iterator[Judgement]:
     facts = machine.package_facts()
     missing = sorted(name for name, version in facts.items() if version is None)
     if missing:
@@ -65,7 +68,7 @@ def _packages() -> Iterator[Judgement]:
         yield Judgement("python.packages", "pass", ", ".join(f"{name} {v}" for name, v in facts.items()))
 
 
-def _native() -> Iterator[Judgement]:
+def _native(_: Sequence[Candidate]) -> Iterator[Judgement]:
     from tutti_hal.native import ffi_and_library
 
     try:
@@ -76,7 +79,7 @@ def _native() -> Iterator[Judgement]:
         yield Judgement("native.library", "pass", "loads, and is of this package's ABI")
 
 
-def _contract() -> Iterator[Judgement]:
+def _contract(_: Sequence[Candidate]) -> Iterator[Judgement]:
     from tutti_hal.spec import load_spec
 
     try:
@@ -88,8 +91,8 @@ def _contract() -> Iterator[Judgement]:
         yield Judgement("spec.contract", "pass", f"{counts}, {len(spec.clauses)} clauses")
 
 
-def _backends() -> Iterator[Judgement]:
-    for candidate in profile.candidates():
+def _backends(candidates: Sequence[Candidate]) -> Iterator[Judgement]:
+    for candidate in candidates:
         if candidate.backend is None or not candidate.kind:
             fix = "See the reason; a plugin can be disabled or uninstalled."
             yield Judgement(f"backend.loads.{candidate.vendor}", "warn", candidate.reason, fix)
@@ -109,10 +112,10 @@ def _gaps(record: Record, arch: Arch) -> tuple[str, ...]:
     return (*missing.primitives, *missing.host_functions)
 
 
-def _compilers() -> Iterator[Judgement]:
+def _compilers(candidates: Sequence[Candidate]) -> Iterator[Judgement]:
     from tutti_hal.toolchain.build import toolchain_of
 
-    for candidate in profile.candidates():
+    for candidate in candidates:
         if candidate.backend is None or not candidate.kind:
             continue
         name = f"compiler.{candidate.vendor}"
@@ -131,7 +134,7 @@ def _compilers() -> Iterator[Judgement]:
                 yield Judgement(name, "pass", f"{compiler.path}, version {version}")
 
 
-def _selection() -> Iterator[Judgement]:
+def _selection(_: Sequence[Candidate]) -> Iterator[Judgement]:
     try:
         chosen = profile.select()
     except ProfileAmbiguous as error:
@@ -142,7 +145,7 @@ def _selection() -> Iterator[Judgement]:
         yield Judgement("profile.selected", "pass", f"{chosen} (by {chosen.chosen_by})")
 
 
-def _aot() -> Iterator[Judgement]:
+def _aot(_: Sequence[Candidate]) -> Iterator[Judgement]:
     try:
         if profile.pinned() is None:
             yield Judgement("aot.fresh", "pass", "nothing is pinned, so nothing was built ahead of time")
@@ -160,7 +163,7 @@ def _aot() -> Iterator[Judgement]:
         yield Judgement("aot.fresh", "pass", state.summary)
 
 
-def _cache() -> Iterator[Judgement]:
+def _cache(_: Sequence[Candidate]) -> Iterator[Judgement]:
     from tutti_hal.toolchain import cache
 
     folder = cache.folder()
@@ -175,7 +178,7 @@ def _cache() -> Iterator[Judgement]:
         yield Judgement("cache.writable", "pass", str(folder))
 
 
-def _memory() -> Iterator[Judgement]:
+def _memory(_: Sequence[Candidate]) -> Iterator[Judgement]:
     facts = machine.memory_facts()
     usable = min(facts["total_bytes"], facts["cgroup_limit_bytes"] or facts["total_bytes"])
     found = f"{usable / 2**30:.1f} GiB usable"
@@ -186,7 +189,7 @@ def _memory() -> Iterator[Judgement]:
         yield Judgement("memory.size", "pass", found)
 
 
-def _areas() -> Iterator[Judgement]:
+def _areas(_: Sequence[Candidate]) -> Iterator[Judgement]:
     text = machine.kernel_facts()["sysctl"]["vm/max_map_count"]
     if text is None or not text.isdigit():
         yield Judgement("memory.areas", "warn", "vm.max_map_count cannot be read", "Check that /proc is mounted.")
@@ -197,7 +200,7 @@ def _areas() -> Iterator[Judgement]:
         yield Judgement("memory.areas", "pass", f"vm.max_map_count is {text}")
 
 
-def _memlock() -> Iterator[Judgement]:
+def _memlock(_: Sequence[Candidate]) -> Iterator[Judgement]:
     limit = machine.limit_facts()["memlock_bytes"]
     found = "unlimited" if limit is None else f"{limit >> 20} MiB"
     if limit is not None and limit < WANTED_MEMLOCK and os.geteuid() != 0:
@@ -207,7 +210,7 @@ def _memlock() -> Iterator[Judgement]:
         yield Judgement("memory.lockable", "pass", found if os.geteuid() else f"{found} (not binding for root)")
 
 
-def _cpus() -> Iterator[Judgement]:
+def _cpus(_: Sequence[Candidate]) -> Iterator[Judgement]:
     usable = machine.cpu_facts()["usable"]
     if usable < 2:
         fix = "Give the process two CPUs: a controller and the kernels then run side by side."
@@ -216,7 +219,7 @@ def _cpus() -> Iterator[Judgement]:
         yield Judgement("cpu.count", "pass", f"{usable} usable")
 
 
-def _direct_io() -> Iterator[Judgement]:
+def _direct_io(_: Sequence[Candidate]) -> Iterator[Judgement]:
     folder = Path(tempfile.gettempdir())
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tutti_hal.errors import GenerationError
 from tutti_hal.spec import Primitive, Spec, load_spec
 from tutti_hal.spec.nodes import Problems, read
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+    from jinja2 import Template
 
 
 @dataclass(frozen=True)
@@ -347,7 +346,7 @@ class Record:
         from jinja2 import TemplateError
 
         try:
-            return _environment().from_string(body).render(words).strip("\n")
+            return _template(body).render(words).strip("\n")
         except TemplateError as error:
             raise GenerationError(
                 f"lower {primitive.id} for {self.vendor}:{arch.name}",
@@ -376,10 +375,15 @@ def missing_functions(record: Record, spec: Spec) -> tuple[str, ...]:
     )
 
 
-def _environment() -> Environment:
+@functools.lru_cache(maxsize=512)
+def _template(body: str) -> Template:
+    """A compiled lowering; many families share one text."""
     from jinja2 import Environment, StrictUndefined
 
-    return Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(body)
 
 
 def load_record(vendor_dir: Path, spec: Spec | None = None) -> Record:

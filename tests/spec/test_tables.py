@@ -114,6 +114,34 @@ def test_every_host_clause_is_claimed_or_is_about_the_whole() -> None:
     assert {clause for clause in spec.clauses if clause.startswith("host.")} - claimed <= whole
 
 
+@pytest.mark.parametrize(
+    ("capability", "level", "optional"),
+    [
+        ("wave.ballot", "L8", True),
+        ("module.load", "L1", True),
+        ("module.load", "L2", False),
+        ("clock.global_ns", "L4", True),
+        ("clock.global_ns", "L5", False),
+        ("memory.register_mmio", "L6", True),
+        ("memory.register_mmio", "L7", False),
+    ],
+)
+def test_what_a_level_needs_is_not_optional_there(capability: str, level: str, optional: bool) -> None:
+    assert load_spec().capabilities[capability].optional_at(level) is optional
+
+
+@pytest.mark.parametrize("vendor", ["host", "cuda"])
+def test_no_vendor_lacks_what_it_must_have(vendor: str) -> None:
+    record = load_record(package_file("backends", vendor))
+    required = [c for c in load_spec().capabilities.values() if not c.optional_at("L6")]
+    assert len(required) >= 4
+    for capability in required:
+        if capability.scope == "vendor":
+            assert record.capabilities[capability.id], capability.id
+        else:
+            assert all(arch.capabilities[capability.id] for arch in record.archs.values()), capability.id
+
+
 def test_loading_is_done_once() -> None:
     assert load_spec() is load_spec()
 

@@ -35,11 +35,24 @@ class Clause:
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that a vendor or one of its architectures may be able to do; ``scope`` is ``vendor`` or ``arch``."""
+    """Something that a vendor or one of its architectures may be able to do.
+
+    Attributes:
+        id: its name.
+        meaning: what it can do.
+        scope: ``vendor`` or ``arch``: which of them answers it.
+        required_from: the level from which on it may not be declared false; None: it is optional at every level. Only
+            what is optional at a level is a reason to skip a case there.
+    """
 
     id: str
     meaning: str
     scope: str
+    required_from: str | None = None
+
+    def optional_at(self, level: str) -> bool:
+        """Whether declaring it false is a reason to skip a case of ``level`` (``L0`` to ``L8``)."""
+        return self.required_from is None or LEVELS.index(level) < LEVELS.index(self.required_from)
 
 
 @dataclass(frozen=True)
@@ -165,10 +178,15 @@ def _table(node: Node, struct: Struct, problems: Problems) -> dict[str, Any]:
 
 
 def _capabilities(node: Node, problems: Problems) -> dict[str, Capability]:
-    entry = Struct({"meaning": Text(), "scope": Text(known=("vendor", "arch"), noun="scope")})
+    entry = Struct(
+        {"meaning": Text(), "scope": Text(known=("vendor", "arch"), noun="scope")},
+        {"required_from": Text(known=LEVELS, noun="level")},
+    )
     schema = Struct({"version": Int(1, 1), "capabilities": MapOf(entry, pattern=_ANCHOR, noun="capability")})
     table = _table(node, schema, problems).get("capabilities", {})
-    return {k: Capability(k, v.get("meaning", ""), v.get("scope", "")) for k, v in table.items()}
+    return {
+        k: Capability(k, v.get("meaning", ""), v.get("scope", ""), v.get("required_from")) for k, v in table.items()
+    }
 
 
 def _clauses(node: Node, problems: Problems) -> dict[str, Clause]:

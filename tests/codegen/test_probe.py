@@ -15,7 +15,7 @@ from tutti_hal.profile import resolve
 from tutti_hal.spec import load_spec
 from tutti_hal.toolchain import build
 
-ARCHS = ["threads-w32", "threads-w64", "threads-w128"]
+ARCHS = ["threads-w32", "threads-w64", "threads-w128", "sim-w32", "sim-w64", "sim-w128"]
 
 
 @pytest.fixture(params=ARCHS, scope="module")

@@ -17,7 +17,7 @@ from tests.codegen.conftest import record_of
 from tutti_hal.codegen import gaps, render, require_complete
 from tutti_hal.codegen.sources import SourceKeys
 from tutti_hal.errors import GenerationError, RecordIncomplete
-from tutti_hal.paths import include_dir
+from tutti_hal.paths import include_dir, templates_dir
 from tutti_hal.record import Record
 from tutti_hal.toolchain import Toolchain
 
@@ -137,6 +137,30 @@ def test_generation_imports_neither_numpy_nor_cffi() -> None:
     code += "print([m for m in ('numpy', 'cffi', 'jinja2') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_vendor_may_override_a_template_and_its_modules_have_another_key(kernel: Kernel, tmp_path: Path) -> None:
+    root = kernel("tt_pause();", params="[]")
+    plain = record_of("host")
+    record = replace(plain, folder=tmp_path / "vendor")
+    layer = tmp_path / "vendor" / "overrides" / "layers" / "unit.cu.j2"
+    layer.parent.mkdir(parents=True)
+    arch = record.archs["sim-w32"]
+    assert render(record, arch, "t", templates=root).sha256 == render(plain, arch, "t", templates=root).sha256
+    assert SourceKeys(record, root).key("t", arch, ()) == SourceKeys(plain, root).key("t", arch, ())
+    layer.write_text((root / "layers" / "unit.cu.j2").read_text() + "\n// this vendor's own\n")
+    assert "// this vendor's own" in render(record, arch, "t", templates=root).source
+    assert SourceKeys(record, root).key("t", arch, ()) != SourceKeys(plain, root).key("t", arch, ())
+    part = tmp_path / "vendor" / "overrides" / "kernels" / "t.cu.j2"
+    part.parent.mkdir()
+    part.write_text((root / "kernels" / "t.cu.j2").read_text().replace("tt_pause();", "asm();"))
+    with pytest.raises(GenerationError, match=r"kernels/t\.cu\.j2:2: asm"):
+        render(record, arch, "t", templates=root)
+
+
+def test_kernel_templates_carry_their_licence() -> None:
+    for path in sorted((templates_dir() / "kernels").glob("*.j2")):
+        assert "SPDX-License-Identifier: GPL-2.0-only" in path.read_text().partition("\n")[0], path
 
 
 # ---- completeness ----

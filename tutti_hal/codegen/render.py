@@ -19,7 +19,7 @@ from tutti_hal.codegen.complete import require_complete
 from tutti_hal.codegen.headers import declare, headers, known_names
 from tutti_hal.codegen.kernels import KernelDecl, Param
 from tutti_hal.codegen.lint import lint_all
-from tutti_hal.codegen.sources import UNIT_SUFFIX, reached, template_name
+from tutti_hal.codegen.sources import UNIT_SUFFIX, reached, roots_of, template_name
 from tutti_hal.codegen.structs import Struct, load_all
 from tutti_hal.errors import GenerationError
 from tutti_hal.paths import templates_dir
@@ -70,18 +70,18 @@ class Rendered:
         return unit
 
 
-def check_templates(names: Iterable[str], templates: Path, spec: Spec) -> None:
-    """Lint kernel templates and all that they include.
+def check_templates(names: Iterable[str], roots: Sequence[Path], spec: Spec) -> None:
+    """Lint kernel templates and all that they include; the last root is the one with the structs.
 
     Raises:
         GenerationError: there are findings; all of them are listed, with file, line and what to use instead.
     """
     sources: dict[str, str] = {}
     for name in names:
-        sources.update(reached(name, templates))
+        sources.update(reached(name, roots))
     # The layers are where raw text belongs.
     texts = [(name, body) for name, body in sorted(sources.items()) if not name.startswith("layers/")]
-    findings = lint_all(texts, names=known_names(spec, templates))
+    findings = lint_all(texts, names=known_names(spec, roots[-1]))
     if findings:
         count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
         raise GenerationError(
@@ -117,7 +117,7 @@ def render(
     chosen = resolve_arch(record, arch)
     name = template_name(template)
     require_complete(record, chosen, contract, host_functions=False)
-    check_templates([name], root, contract)
+    check_templates([name], roots_of(record, root), contract)
     return _Renderer(record, chosen, root, contract).unit(name)
 
 
@@ -147,7 +147,7 @@ class _Renderer:
         self.structs = load_all(root)
         self.kernels: list[KernelDecl] = []
         self.declared: set[str] = set()
-        self.environment = _environment(root)
+        self.environment = _environment(roots_of(record, root))
         self.environment.globals.update(
             kernel=self._kernel,
             struct=self._struct,
@@ -281,11 +281,11 @@ class _Renderer:
         return self._run("layers/module_host.j2", words).strip("\n")
 
 
-def _environment(root: Path) -> Environment:
+def _environment(roots: Sequence[Path]) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(root, encoding="utf-8"),
+        loader=FileSystemLoader(roots, encoding="utf-8"),
         undefined=StrictUndefined,
         autoescape=False,
         trim_blocks=True,

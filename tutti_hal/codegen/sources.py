@@ -7,7 +7,7 @@ file reads and no rendering. It depends on contents and on names inside the pack
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -38,8 +38,13 @@ def template_name(kernel_set: str) -> str:
     return kernel_set if "/" in kernel_set else f"kernels/{kernel_set}{UNIT_SUFFIX}"
 
 
-def reached(template: str, templates: Path) -> dict[str, str]:
-    """Name -> text of a kernel template and of all that it includes, in sorted order.
+def roots_of(record: Record, templates: Path) -> tuple[Path, ...]:
+    """Where a vendor's templates are looked for, in order: its own overrides, then what is common."""
+    return (record.folder / "overrides", templates)
+
+
+def reached(template: str, roots: Sequence[Path]) -> dict[str, str]:
+    """Name -> text of a kernel template and of all that it includes, in sorted order; the first root that has one wins.
 
     Raises:
         GenerationError: one is missing, or a reference is not a literal name.
@@ -50,12 +55,13 @@ def reached(template: str, templates: Path) -> dict[str, str]:
         name, origin = wanted.pop()
         if name in found:
             continue
-        path = templates / name
-        if not path.is_file():
-            known = sorted(p.relative_to(templates).as_posix() for p in (templates / "kernels").glob("*.j2"))
+        path = next((root / name for root in roots if (root / name).is_file()), None)
+        if path is None:
+            known = sorted({f"kernels/{p.name}" for root in roots for p in root.glob("kernels/*.j2")})
             raise GenerationError(
                 f"read template {name}",
-                f"there is no such file below {templates}" + (f"; {origin} includes it" if origin else ""),
+                f"there is no such file below {' or '.join(map(str, roots))}"
+                + (f"; {origin} includes it" if origin else ""),
                 f"The kernel templates are: {', '.join(known) or 'none'}.",
             )
         found[name] = path.read_text(encoding="utf-8")
@@ -77,7 +83,8 @@ class SourceKeys:
     @cached_property
     def common(self) -> Mapping[str, str]:
         """Name -> sha256 of each input that every kernel set has."""
-        files = {f"kernels_templates/{p.parent.name}/{p.name}": p for p in self._templates.glob("layers/*.j2")}
+        roots = roots_of(self._record, self._templates)
+        files = {f"kernels_templates/layers/{p.name}": p for root in roots[::-1] for p in root.glob("layers/*.j2")}
         files |= {f"kernels_templates/structs/{p.name}": p for p in self._templates.glob("structs/*.yaml")}
         files |= {f"spec/{name}": package_file("spec", name) for name in ("primitives.yaml", "capabilities.yaml")}
         files |= {f"codegen/{p.name}": p for p in package_file("codegen").glob("*.py")}
@@ -92,7 +99,7 @@ class SourceKeys:
         Raises:
             GenerationError: a template is missing.
         """
-        texts = reached(template_name(kernel_set), self._templates)
+        texts = reached(template_name(kernel_set), roots_of(self._record, self._templates))
         own = {f"kernels_templates/{name}": sha256(text.encode()).hexdigest() for name, text in texts.items()}
         return {**self.common, **own}
 

@@ -50,7 +50,36 @@ int Memory::map(std::uint64_t base, std::uint64_t length, std::uint32_t kind) {
     return 0;
 }
 
-int Memory::unmap(std::uint64_t base) { return regions_.erase(base) == 1 ? 0 : EINVAL; }
+int Memory::unmap(std::uint64_t base) {
+    const auto region = regions_.find(base);
+    if (region == regions_.end())
+        return EINVAL;
+    forget_words(base >> 2, (base + region->second.length + 3) >> 2);
+    regions_.erase(region);
+    return 0;
+}
+
+/* The memory may be gone afterwards: nothing of it may be looked at again. */
+void Memory::forget_words(std::uint64_t first, std::uint64_t end) {
+    for (std::uint64_t start = first; start < end; start = (start / kPageWords + 1) * kPageWords) {
+        Page *page = page_of(start);
+        if (page == nullptr)
+            continue;
+        const std::uint64_t page_start = start / kPageWords * kPageWords;
+        const std::uint64_t low = start - page_start;
+        const std::uint64_t high = std::min<std::uint64_t>(end - page_start, kPageWords);
+        for (std::uint64_t offset = low; offset < high; ++offset)
+            if (page->cells[offset] != nullptr) {
+                page->cells[offset].reset();
+                --page->cells_live;
+                --live_words_;
+            }
+        std::erase_if(page->ranges, [low, high](const Range &range) {
+            return range.first >= low && range.first + range.count <= high;
+        });
+        drop_page_if_empty(start);
+    }
+}
 
 std::uint32_t Memory::kind_of(std::uint64_t address) const {
     auto next = regions_.upper_bound(address);

@@ -123,6 +123,7 @@ class Memory {
 
     Page *page_of(std::uint64_t word);
     Page &make_page(std::uint64_t word);
+    void forget_words(std::uint64_t first, std::uint64_t end);
     void drop_page_if_empty(std::uint64_t word);
     Cell *find(Agent &agent, std::uint64_t word);
     Cell &make_cell(std::uint64_t word);

@@ -117,6 +117,7 @@ TT_EXPORT int tt_world_reset(tt_world *world, const tt_sim_options *options);
 
 /* Tells the kind of [base, base + len). Memory that was never mapped counts as TT_MEM_DEVICE. 0, EINVAL, EEXIST. */
 TT_EXPORT int tt_world_map(tt_world *world, const void *base, uint64_t len, uint32_t kind);
+/* Forgets the kind and the history of the mapping that began at base; its memory may be freed afterwards. 0, EINVAL. */
 TT_EXPORT int tt_world_unmap(tt_world *world, const void *base);
 
 /* Adds the lanes of a launch as agents; does not run them. The arguments are copied. *launch names it; the kernel sees

@@ -63,10 +63,9 @@ struct Agent {
 
 /* A controller: an agent with a stack of its own, which reaches memory through a port. */
 struct Controller {
-    Controller(std::string called, std::size_t stack_bytes) : name(std::move(called)), stack(stack_bytes) {}
     Agent agent;
     std::string name;
-    OwnStack stack;
+    std::unique_ptr<OwnStack> stack;
     Fibre fibre;
     void (*fn)(void *argument, tt_port port) = nullptr;
     void *argument = nullptr;

@@ -63,6 +63,9 @@ class Memory {
     /* A controller changes a register of its own; nothing arrives. */
     void register_set(Agent &agent, std::uint64_t address, std::uint32_t value);
 
+    /* Values that arrived and that nobody is there to take. */
+    void drop_arrivals() { registers_.clear(); }
+
     /* ---- control ---- */
     void barrier(Agent *const *agents, std::size_t count);
     /* A launch has ended: outside its device its stores may be seen now. */

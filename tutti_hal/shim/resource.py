@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tutti_hal.errors import UseAfterFree
+from tutti_hal.errors import LaunchFailed, UseAfterFree
 
 if TYPE_CHECKING:
     from tutti_hal.shim.device import Device
@@ -35,14 +35,21 @@ class Resource:
     def close(self) -> None:
         """End it. Does nothing the second time, and after a reset of the device.
 
+        On a device that has failed the vendor gives nothing back until the failure is cleared: the device does it then,
+        and the failure itself comes out of every other call.
+
         Raises:
             RuntimeFailure: the vendor refused; the object counts as closed all the same.
         """
         with self._lock:
             live = not self.closed
             self._open = False
-        if live:
+        if not live:
+            return
+        try:
             self._release()
+        except LaunchFailed:
+            self.device.adopt_orphan(self._release)
 
     def _release(self) -> None:
         raise NotImplementedError

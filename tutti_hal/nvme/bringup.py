@@ -222,8 +222,9 @@ def enable(
     access.store64(Offset.ASQ, QueueBase.at(sq_bus).value)
     access.store64(Offset.ACQ, QueueBase.at(cq_bus).value)
     configuration = Configuration(css=int(command_set), mps=page_bytes.bit_length() - 13, iosqes=6, iocqes=4)
-    # Some controllers latch the other fields only while EN is 0: so they go first, by themselves.
-    access.registers.store32(Offset.CC, configuration.value)
+    # Some controllers latch the other fields only while EN is 0: so they go first, by themselves, where they are new.
+    if access.configuration() != configuration:
+        access.registers.store32(Offset.CC, configuration.value)
     access.registers.store32(Offset.CC, replace(configuration, en=True).value)
     access.wait("enable the controller", lambda s: s.rdy, timeout_ns)
 

@@ -13,6 +13,7 @@ namespace tutti::controller {
 namespace {
 
 constexpr uint64_t kDefaultCacheBytes = 64ULL << 20;
+constexpr uint32_t kIdleTurns = 4;
 
 void check(bool holds, const char *field) {
     if (!holds)
@@ -209,6 +210,7 @@ void Controller::loop_guarded(uint32_t index, tt_port port) {
 void Controller::loop(uint32_t index, const Port &port) {
     Shard &shard = *shards_[index];
     const bool shared = shards_.size() > 1;
+    uint32_t idle = 0;
     for (;;) {
         uint64_t deadline = 0;
         {
@@ -227,7 +229,10 @@ void Controller::loop(uint32_t index, const Port &port) {
             moved |= shard.turn(port);
             if (index == 0)
                 moved |= admin_.turn(port);
-            if (!moved) {
+            // A register may hold several values that arrived, the same one twice among them: look again before
+            // sleeping.
+            idle = moved ? 0 : idle + 1;
+            if (idle > kIdleTurns) {
                 deadline = shard.deadline();
                 if (index == 0)
                     deadline = std::min(deadline, registers_.deadline());

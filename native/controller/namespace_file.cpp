@@ -62,14 +62,15 @@ bool probe_direct_read(int fd, uint32_t bytes) {
 }
 
 // What direct I/O needs on this file, as the kernel says. The flag alone proves nothing: tmpfs takes it and ignores it.
-bool direct_alignment(int fd, Alignment *alignment) {
+bool direct_alignment(int fd, bool block_device, Alignment *alignment) {
     const int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || (flags & O_DIRECT) == 0)
         return false;
     struct statfs filesystem{};
     constexpr long kTmpfs = 0x01021994;
     constexpr long kRamfs = 0x858458F6;
-    if (fstatfs(fd, &filesystem) != 0 || filesystem.f_type == kTmpfs || filesystem.f_type == kRamfs)
+    // Of a device the file system is only that of its node.
+    if (!block_device && (fstatfs(fd, &filesystem) != 0 || filesystem.f_type == kTmpfs || filesystem.f_type == kRamfs))
         return false;
     struct statx info{};
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN) != 0) {
@@ -199,8 +200,8 @@ class FileNamespace final : public Namespace {
         if (config().direct != TT_DIRECT_OFF) {
             data_ = open_with(O_DIRECT);
             if (data_.get() >= 0) {
-                check_kind(); // before a question about direct I/O makes no sense
-                direct_ = direct_alignment(data_.get(), &alignment_);
+                check_kind();
+                direct_ = direct_alignment(data_.get(), block_device_, &alignment_);
                 if (direct_ && alignment_.offset > block_bytes()) {
                     if (config().direct == TT_DIRECT_REQUIRED)
                         throw Refusal(TT_CTRL_NS_ALIGNMENT,
@@ -211,12 +212,16 @@ class FileNamespace final : public Namespace {
             }
             if (direct_)
                 return;
+            data_ = open_with(0);
+            check_kind();
             if (config().direct == TT_DIRECT_REQUIRED)
                 throw Refusal(TT_CTRL_NS_NO_DIRECT, path_ + ": the file system does no direct I/O on this file");
         }
         alignment_ = {};
-        data_ = open_with(0);
-        check_kind();
+        if (config().direct == TT_DIRECT_OFF) {
+            data_ = open_with(0);
+            check_kind();
+        }
     }
 
     void check_kind() {

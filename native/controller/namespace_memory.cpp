@@ -12,6 +12,8 @@ namespace tutti::controller {
 
 namespace {
 
+constexpr uint64_t kHugePageLimit = 16ULL << 30;
+
 // Address space that becomes memory where it is written: a namespace may declare far more blocks than there is memory.
 class Sparse {
   public:
@@ -24,6 +26,9 @@ class Sparse {
                 TT_CTRL_NO_MEMORY,
                 "no address space for a region of " + std::to_string(bytes) + " bytes: " + std::strerror(errno), errno);
         base_ = static_cast<uint8_t *>(base);
+        // Fewer address translations to miss. Not where it would turn a few scattered blocks into much memory.
+        if (bytes <= kHugePageLimit)
+            madvise(base, bytes, MADV_HUGEPAGE);
     }
     ~Sparse() {
         if (base_ != nullptr)

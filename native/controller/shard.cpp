@@ -120,12 +120,25 @@ bool Shard::fetch(const Port &port, SubmissionQueue &sq) {
     counters.fetches.add();
     controller_.queue_counters(sq.qid).commands.add(count);
     for (uint32_t i = 0; i < count && controller_.serving(); ++i) {
+        if (i + 1 < count && sq.qid != 0)
+            prefetch(fetched_[i + 1]);
         Command *command = pool_.take();
         command->sqe = fetched_[i];
         command->sq = &sq;
         begin(port, command);
     }
     return true;
+}
+
+// The first lines of what the next command reads: the wait for memory falls into the copy of this one.
+void Shard::prefetch(const Sqe &sqe) const {
+    constexpr uint64_t kLines = 8;
+    Namespace *ns = sqe.opcode() == io_op::kRead ? controller_.find_namespace(sqe.nsid()) : nullptr;
+    if (ns == nullptr || sqe.slba() >= ns->blocks() || ns->memory(Region::data) == nullptr)
+        return;
+    const uint8_t *at = ns->memory(Region::data) + (sqe.slba() << ns->lba_shift());
+    for (uint64_t line = 0; line < kLines; ++line)
+        __builtin_prefetch(at + line * 64);
 }
 
 void Shard::begin(const Port &port, Command *command) {
@@ -317,6 +330,20 @@ void Shard::complete(const Port &port, const Completion &completion) {
     if (sq.window.empty() && config.hold_ns != 0)
         sq.window_since_ns = port.now_ns();
     sq.window.push_back(completion);
+    if (config.order != TT_ORDER_STARVE && sq.window.size() >= config.order_window)
+        release_window(port, sq);
+}
+
+void Shard::release_window(const Port &port, SubmissionQueue &sq) {
+    const uint32_t order = controller_.config().order;
+    if (order == TT_ORDER_REVERSE)
+        std::reverse(sq.window.begin(), sq.window.end());
+    if (order == TT_ORDER_RANDOM)
+        for (size_t i = sq.window.size(); i > 1; --i)
+            std::swap(sq.window[i - 1], sq.window[random_.below(i)]);
+    for (const Completion &completion : sq.window)
+        enqueue(port, completion);
+    sq.window.clear();
 }
 
 void Shard::enqueue(const Port &port, const Completion &completion) {
@@ -344,20 +371,11 @@ bool Shard::release_windows(const Port &port, bool moved) {
         if (sq->window.empty())
             continue;
         const bool held = config.hold_ns != 0 && port.now_ns() < sq->window_since_ns + config.hold_ns;
-        if (config.order == TT_ORDER_STARVE) {
-            if (others_are_busy(*sq) && (config.hold_ns == 0 || held))
-                continue;
-        } else if (sq->window.size() < config.order_window && (moved || held)) {
+        const bool wait =
+            config.order == TT_ORDER_STARVE ? others_are_busy(*sq) && (config.hold_ns == 0 || held) : moved || held;
+        if (wait)
             continue;
-        }
-        if (config.order == TT_ORDER_REVERSE)
-            std::reverse(sq->window.begin(), sq->window.end());
-        if (config.order == TT_ORDER_RANDOM)
-            for (size_t i = sq->window.size(); i > 1; --i)
-                std::swap(sq->window[i - 1], sq->window[random_.below(i)]);
-        for (const Completion &completion : sq->window)
-            enqueue(port, completion);
-        sq->window.clear();
+        release_window(port, *sq);
         released = true;
     }
     return released;
@@ -401,12 +419,13 @@ bool Shard::post(const Port &port, CompletionQueue &cq, const Completion &comple
     if (completion.owns_cid)
         sq.cids->reset(completion.cid);
     --sq.outstanding;
-    for (int i = 0; i < (extras && completion.duplicate ? 2 : 1); ++i)
-        if (!write_cqe(port, cq, sq, completion.cid, completion.status, completion.result))
-            break;
+    // Counted first: who sees the CQE finds it counted.
     if (completion.status != status::kSuccess)
         counters.errors.add();
     controller_.queue_counters(sq.qid).completions.add();
+    for (int i = 0; i < (extras && completion.duplicate ? 2 : 1); ++i)
+        if (!write_cqe(port, cq, sq, completion.cid, completion.status, completion.result))
+            break;
     return true;
 }
 
@@ -420,6 +439,7 @@ bool Shard::write_cqe(const Port &port, CompletionQueue &cq, SubmissionQueue &sq
     const uint32_t cqe[4] = {result, 0, head | static_cast<uint32_t>(sq.qid) << 16,
                              cid | (cq.phase ? 1u << 16 : 0) | static_cast<uint32_t>(status) << 17};
     const uint64_t bus = cq.memory.address(cq.tail);
+    counters.cqes_posted.add();
     // Dword 3 is published by a write of its own, after the rest.
     if (!port.write(bus, cqe, 12) || !port.write(bus + 12, &cqe[3], 4)) {
         controller_.fail(true);
@@ -430,7 +450,6 @@ bool Shard::write_cqe(const Port &port, CompletionQueue &cq, SubmissionQueue &sq
         cq.phase = !cq.phase;
     }
     ++cq.outstanding;
-    counters.cqes_posted.add();
     return true;
 }
 

@@ -63,6 +63,7 @@ class Shard {
     bool poll_cq(const Port &port, CompletionQueue &cq);
     bool poll_sq(const Port &port, SubmissionQueue &sq);
     bool fetch(const Port &port, SubmissionQueue &sq);
+    void prefetch(const Sqe &sqe) const;
     void begin(const Port &port, Command *command);
     void execute(const Port &port, Command *command);
     bool apply_fault(const Port &port, Command *command);
@@ -72,6 +73,7 @@ class Shard {
     bool collect_jobs(const Port &port);
     void complete(const Port &port, const Completion &completion);
     void enqueue(const Port &port, const Completion &completion);
+    void release_window(const Port &port, SubmissionQueue &sq);
     bool release_windows(const Port &port, bool moved);
     bool post_ready(const Port &port, bool moved);
     bool post(const Port &port, CompletionQueue &cq, const Completion &completion);

@@ -55,8 +55,10 @@ COMPARE_FAILURE = (2, 0x85)
 class Memory:
     """Mapped pages: a Python buffer, its host address, and where each byte lies on the bus."""
 
-    def __init__(self, drive: SoftwareController, nbytes: int, *, contiguous: bool = False) -> None:
-        self._dma = drive.dma.allocate(nbytes, contiguous=contiguous)
+    def __init__(
+        self, drive: SoftwareController, nbytes: int, *, contiguous: bool = False, alignment: int = PAGE
+    ) -> None:
+        self._dma = drive.dma.allocate(nbytes, contiguous=contiguous, alignment=alignment)
         self.nbytes = self._dma.nbytes
         self.address = self._dma.address
         self.runs = list(self._dma.runs)
@@ -168,6 +170,7 @@ class Host:
         self._store = store or self._plain_store
         self._pause = pause or (lambda: time.sleep(0.00002))
         self._timeout = timeout
+        self.page = PAGE
         self.queues: dict[int, Queue] = {}
         self.memory: list[Memory] = []
 
@@ -205,10 +208,14 @@ class Host:
                 return None
             self._pause()
 
-    def allocate(self, nbytes: int, *, contiguous: bool = False) -> Memory:
-        memory = Memory(self.drive, nbytes, contiguous=contiguous)
+    def allocate(self, nbytes: int, *, contiguous: bool = False, alignment: int = PAGE) -> Memory:
+        memory = Memory(self.drive, nbytes, contiguous=contiguous, alignment=alignment)
         self.memory.append(memory)
         return memory
+
+    def ring_memory(self, nbytes: int) -> Memory:
+        """Contiguous, aligned to the memory page size."""
+        return self.allocate(nbytes, contiguous=True, alignment=self.page)
 
     # -- bring-up --
 
@@ -217,16 +224,13 @@ class Host:
         self.store(CC, 0)
         # CFS too: the registers are polled, and a fatal state of before may still show.
         assert self.wait(lambda: self.load(CSTS) & 3 == 0), "RDY or CFS stays set"
-        page = PAGE << mps
-        sq = self.allocate(max(page, depth * 64) + page, contiguous=True)
-        cq = self.allocate(max(page, depth * 16) + page, contiguous=True)
-        shift_sq, shift_cq = -sq.bus(0) % page, -cq.bus(0) % page
-        sq_bus, cq_bus = sq.bus(0) + shift_sq, cq.bus(0) + shift_cq
-        assert shift_sq == 0 or mps
+        self.page = PAGE << mps
+        sq = self.ring_memory(depth * 64)
+        cq = self.ring_memory(depth * 16)
         self.store(AQA, (depth - 1) | (depth - 1) << 16)
-        self.store64(ASQ, sq_bus)
-        self.store64(ACQ, cq_bus)
-        queue = Queue(0, depth, depth, Shifted(sq, shift_sq), Shifted(cq, shift_cq), 0)  # type: ignore[arg-type]
+        self.store64(ASQ, sq.bus(0))
+        self.store64(ACQ, cq.bus(0))
+        queue = Queue(0, depth, depth, sq, cq, 0)
         self.queues = {0: queue}
         self.store(CC, cc | mps << 7 | 1)
         assert self.wait(lambda: self.load(CSTS) & 3), "neither RDY nor CFS"
@@ -241,9 +245,9 @@ class Host:
     def create_pair(self, qid: int, depth: int, *, cq_depth: int | None = None, cqid: int | None = None) -> Queue:
         """A contiguous SQ on a CQ of its own, or on the CQ `cqid` that exists."""
         cq_depth = cq_depth or depth
-        sq = self.allocate(depth * 64, contiguous=True)
+        sq = self.ring_memory(depth * 64)
         if cqid is None:
-            cq = self.allocate(cq_depth * 16, contiguous=True)
+            cq = self.ring_memory(cq_depth * 16)
             made = self.admin(sqe(0x05, prp1=cq.bus(0), dwords={10: (cq_depth - 1) << 16 | qid, 11: 1}))
             assert made.status == OK, made
         else:
@@ -336,21 +340,6 @@ class Host:
     def close(self) -> None:
         for memory in self.memory:
             memory.close()
-
-
-class Shifted:
-    """A view of memory from some byte on."""
-
-    def __init__(self, memory: Memory, shift: int) -> None:
-        self._memory = memory
-        self._shift = shift
-        self.address = memory.address + shift
-
-    def put(self, offset: int, data: bytes) -> None:
-        self._memory.put(self._shift + offset, data)
-
-    def get(self, offset: int, nbytes: int) -> bytes:
-        return self._memory.get(self._shift + offset, nbytes)
 
 
 @contextmanager

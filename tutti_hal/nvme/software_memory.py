@@ -50,6 +50,11 @@ class Iommu:
         """The `tt_iommu *`, owned by this object."""
         return self._handle
 
+    @property
+    def closed(self) -> bool:
+        """True after `close`: no address is mapped any more."""
+        return bool(self._handle == self._ffi.NULL)
+
     def map(
         self,
         address: int,
@@ -77,6 +82,8 @@ class Iommu:
             SoftwareControllerError: misaligned, empty, or overlapping a mapped range.
         """
         ffi, lib = self._ffi, self._lib
+        if self.closed:
+            raise SoftwareControllerError("map memory", "the IOMMU is closed", "Map before closing the controller.")
         flags = (_READ if readable else 0) | (_WRITE if writable else 0) | (_CONTIGUOUS if contiguous else 0)
         pointer = ffi.cast("void *", address)
         count = ffi.new("uint64_t *", 64)
@@ -100,7 +107,7 @@ class Iommu:
         Raises:
             SoftwareControllerError: no mapping begins there.
         """
-        if self._lib.tt_iommu_unmap(self._handle, self._ffi.cast("void *", address)) != 0:
+        if self.closed or self._lib.tt_iommu_unmap(self._handle, self._ffi.cast("void *", address)) != 0:
             raise SoftwareControllerError(
                 f"unmap {address:#x}", "no mapping begins there", "Pass the address that was mapped."
             )
@@ -150,7 +157,8 @@ class HostDma:
         runs = self._iommu.map(address, rounded, alignment, contiguous=contiguous)
 
         def release() -> None:
-            self._iommu.unmap(address)
+            if not self._iommu.closed:  # which took every mapping with it
+                self._iommu.unmap(address)
             # The mapping's own end is left to its last reference: views of it may still be around.
             keep.clear()
 

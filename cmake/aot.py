@@ -35,8 +35,8 @@ from tutti_hal.spec.nodes import near_miss  # noqa: E402
 from tutti_hal.toolchain.aot import write  # noqa: E402
 
 
-def find(profile: str) -> tuple[Record, tuple[Arch, ...]]:
-    """The record of a profile to pin, and the archs to build for.
+def find(profile: str) -> tuple[Record, tuple[Arch, ...], str | None]:
+    """The record of a profile to pin, the archs to build for, and the SDK that it asks for.
 
     Raises:
         ProfileUnknown: no such vendor or arch; with the near miss.
@@ -53,14 +53,14 @@ def find(profile: str) -> tuple[Record, tuple[Arch, ...]]:
     record = load_record(ROOT / "backends" / name.vendor)
     wanted = name.arch or record.default_arch
     if wanted is None:
-        return record, tuple(record.archs.values())
+        return record, tuple(record.archs.values()), name.sdk
     if wanted not in record.archs:
         raise ProfileUnknown(
             f"pin profile '{profile}'",
             f"vendor '{name.vendor}' has no arch '{wanted}'{near_miss(wanted, record.archs)}",
             f"Use one of: {', '.join(f'{name.vendor}:{arch}' for arch in record.archs)}.",
         )
-    return record, (record.archs[wanted],)
+    return record, (record.archs[wanted],), name.sdk
 
 
 def pin(profile: str, out: Path) -> None:
@@ -69,10 +69,13 @@ def pin(profile: str, out: Path) -> None:
     Raises:
         TuttiError: the name is wrong, or a kernel does not compile.
     """
-    record, archs = find(profile)
+    record, archs, sdk = find(profile)
     chain = importlib.import_module(f"tutti_hal.backends.{record.vendor}.toolchain").toolchain(record)
     built, why = None, None
     try:
+        version = chain.version(chain.find())
+        if sdk is not None and not f"{version.split()[-1]}.".startswith(f"{sdk}."):
+            raise CompilerMissing(f"pin profile '{profile}'", f"{version} was found, not {sdk}", f"Install SDK {sdk}.")
         jobs = len(os.sched_getaffinity(0))
         built = write(out / "aot" / record.vendor, chain, archs, ROOT / "kernels_templates", jobs)
     except CompilerMissing as error:

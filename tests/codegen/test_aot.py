@@ -60,6 +60,17 @@ def test_a_missing_compiler_pins_and_says_why(tmp_path: Path) -> None:
     assert not (tmp_path / "aot").exists()
 
 
+def test_another_sdk_than_the_one_asked_for_builds_nothing(tmp_path: Path) -> None:
+    sdk = tmp_path / "nvcc"
+    sdk.write_text("#!/bin/sh\necho Cuda compilation tools, release 12.4, V12.4.1\n")
+    sdk.chmod(0o755)
+    done = _script("build", "cuda:sm_90@13.0", str(tmp_path / "out"), TUTTI_CUDA_NVCC=str(sdk))
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "out" / "pinned.json").read_text())
+    assert table["aot"] is None
+    assert "nvcc 12.4 was found, not 13.0" in table["why_no_aot"]
+
+
 def test_a_kernel_that_does_not_compile_fails_the_build(tmp_path: Path) -> None:
     broken = tmp_path / "c++"
     broken.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo c++ 1.0; exit 0; }\necho no such thing >&2; exit 1\n')

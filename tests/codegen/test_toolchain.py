@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -108,6 +109,26 @@ def test_a_cached_module_needs_the_compiler_it_was_made_by(
     other.write_text('#!/bin/sh\nexec g++  "$@"\n')
     assert build(host, "saxpy").origin == "compiled"
     assert cache_dir.is_dir()
+
+
+def test_a_variable_may_hold_a_launcher_and_flags(
+    host: Profile, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launcher = tmp_path / "launch"
+    launcher.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexec "$@"\n')
+    launcher.chmod(0o755)
+    monkeypatch.setenv("TUTTI_HOST_CXX", f"{launcher} g++ -DOF_MY_OWN=1")
+    built = build(host, "saxpy")
+    assert built.compiler.endswith(_gcc_version())
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert any(call.startswith("g++ -DOF_MY_OWN=1 -std=c++20") for call in calls)
+    monkeypatch.setenv("TUTTI_HOST_CXX", f"{launcher} g++ -DOF_MY_OWN=2")
+    assert build(host, "saxpy").origin == "compiled"
+    assert cache_dir.is_dir()
+
+
+def _gcc_version() -> str:
+    return subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_sdk_roots_are_searched_after_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -345,6 +366,21 @@ def test_the_lock_of_a_dead_builder_holds_nobody_up(cache_dir: Path) -> None:
     assert time.monotonic() - began < 5
     assert (cache.entry(key) / "made").is_file()
     assert cache_dir.is_dir()
+
+
+def test_a_full_disk_is_said_and_other_errors_pass(cache_dir: Path) -> None:
+    def fail(error: OSError) -> None:
+        with cache.building("ef" * 32) as folder:
+            assert folder is not None
+            (folder / "half").write_text("")
+            raise error
+
+    with pytest.raises(CacheUnwritable, match="No space left"):
+        fail(OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(FileNotFoundError):
+        fail(FileNotFoundError(errno.ENOENT, "gone", "/somewhere/else"))
+    assert not cache.entry("ef" * 32).exists()
+    assert not [path for path in cache_dir.rglob(".*") if path.is_dir()]
 
 
 def test_a_builder_that_fails_leaves_the_key_free(cache_dir: Path) -> None:

@@ -7,6 +7,7 @@ lock that the kernel drops when its holder dies: a killed builder leaves nothing
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -18,6 +19,9 @@ from tutti_hal.errors import CacheUnwritable
 
 #: Names the cache's folder.
 VARIABLE = "TUTTI_CACHE_DIR"
+
+#: What a full or read-only disk says.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 #: Changes when the layout of a cached folder does.
 _LAYOUT = "v1"
@@ -54,7 +58,7 @@ def building(key: str) -> Iterator[Path | None]:
     raises, the folder is removed and nothing changes.
 
     Raises:
-        CacheUnwritable: the cache's folder cannot be written.
+        CacheUnwritable: the cache's folder cannot be written, or is full.
     """
     target = entry(key)
     try:
@@ -63,7 +67,10 @@ def building(key: str) -> Iterator[Path | None]:
     except OSError as error:
         raise _unwritable(error) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:  # a file system without locks
+            raise _unwritable(error) from error
         if target.is_dir():
             yield None
             return
@@ -74,10 +81,11 @@ def building(key: str) -> Iterator[Path | None]:
         try:
             yield fresh
             fresh.chmod(0o755)
-            try:
-                fresh.rename(target)
-            except OSError as error:
+            fresh.rename(target)
+        except OSError as error:
+            if error.errno in _NO_ROOM or (error.filename is not None and fresh in Path(error.filename).parents):
                 raise _unwritable(error) from error
+            raise
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     finally:

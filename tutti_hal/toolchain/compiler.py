@@ -28,12 +28,20 @@ class Compiler:
     """A compiler that was found.
 
     Attributes:
-        path: the driver, resolved.
-        identity: path, size and time of change of the driver: what tells two compilers apart without running them.
+        path: the driver.
+        identity: path, size and time of change of the driver, and what goes with it: what tells two compilers apart
+            without running them.
+        words: what goes between the driver and the flags: the compiler behind a launcher, flags of a variable.
     """
 
     path: Path
     identity: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """The command line so far."""
+        return [str(self.path), *self.words]
 
 
 @dataclass(frozen=True)
@@ -71,11 +79,12 @@ class Toolchain:
         for variable in chain.driver_env:
             named = os.environ.get(variable)
             if named:
-                # Only the first word: build systems put launchers and flags behind it.
-                found = shutil.which(shlex.split(named)[0])
+                # A command, as build systems have it: perhaps a launcher before the driver, perhaps flags behind it.
+                first, *words = shlex.split(named) or [""]
+                found = shutil.which(first)
                 if found is None:
                     raise self._missing([f"{variable}={named}"])
-                return _compiler(Path(found))
+                return _compiler(Path(found), words)
             tried.append(f"${variable}")
         roots = [Path(os.environ[name]) for name in self.record.sdk.env if os.environ.get(name)]
         roots += [Path(name) for name in self.record.sdk.default]
@@ -104,7 +113,7 @@ class Toolchain:
             BuildError: it does not run, or says nothing that the record's pattern knows.
         """
         chain = self.record.toolchain
-        done = run([str(compiler.path), chain.version_flag], f"ask {compiler.path} for its version")
+        done = run([*compiler.command, chain.version_flag], f"ask {compiler.path} for its version")
         match = re.search(chain.version_pattern, done.stdout + done.stderr)
         if done.returncode or match is None:
             raise BuildError(
@@ -121,7 +130,7 @@ class Toolchain:
     def command(self, compiler: Compiler, arch: Arch, unit: Path, output: Path) -> list[str]:
         """The command line that compiles one rendered unit, which lies beside its headers."""
         includes = [f"-I{unit.parent}", *(f"-I{path}" for path in self.include_folders())]
-        return [str(compiler.path), *self.flags(arch), *includes, str(unit), "-o", str(output)]
+        return [*compiler.command, *self.flags(arch), *includes, str(unit), "-o", str(output)]
 
     def include_folders(self) -> tuple[Path, ...]:
         """Folders of headers that are not rendered."""
@@ -146,10 +155,10 @@ class Toolchain:
         raise CompilerMissing(f"list the instructions of {module}", "no lister is known", "Use the vendor's own tool.")
 
 
-def _compiler(path: Path) -> Compiler:
-    real = path.resolve()
-    state = real.stat()
-    return Compiler(path, f"{real}:{state.st_size}:{state.st_mtime_ns}")
+def _compiler(path: Path, words: Sequence[str] = ()) -> Compiler:
+    files = [path, *(Path(found) for word in words if (found := shutil.which(word)))]
+    parts = [f"{real}:{real.stat().st_size}:{real.stat().st_mtime_ns}" for real in (file.resolve() for file in files)]
+    return Compiler(path, " ".join([*parts, *words]), tuple(words))
 
 
 def run(command: Sequence[str], tried: str) -> subprocess.CompletedProcess[str]:

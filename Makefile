@@ -56,7 +56,7 @@ format: $(VENV)/.dev ## apply ruff and clang-format
 	@find native benchmarks tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format -i
 
 types: $(VENV)/.dev ## mypy --strict on the installed form of the package
-	@$(PY) .ci/types.py
+	@$(PY) -P .ci/types.py
 
 check: $(VENV)/.dev ## every gate of docs/gates.md with its budget
 	@$(PY) .ci/gates.py

@@ -259,6 +259,12 @@ def test_walk_of_nothing_and_of_what_is_not_needed() -> None:
     assert prp.walk(PrpPair(prp1=0x1FFC, prp2=0x3), 4, 4096, Memory().read) == ((0x1FFC, 4),)
 
 
+@pytest.mark.parametrize("page", [0, -4096, 2048, 5000])
+def test_walk_refuses_what_is_no_page(page: int) -> None:
+    with pytest.raises(PrpInvalid, match="page size"):
+        prp.walk(PrpPair(prp1=0x1000), 16, page, Memory().read)
+
+
 def test_reading_a_list_may_fail() -> None:
     def fault(bus: int, nbytes: int) -> bytes:
         raise LookupError(f"{nbytes} at {bus:#x}")

@@ -166,6 +166,7 @@ class World:
     def add_controller(self, name: str, function: Any, argument: Any, iommu: Any) -> int:
         """Make a controller (C: ``void (*)(void *, tt_port)``) an agent of the world; gives its number.
 
+        The function is C code, never a Python callback: it runs on a fibre, which leaves and comes back in its middle.
         Function, argument and iommu are cffi values of :func:`tutti_hal.native.ffi_and_library`, and live until the
         controller is removed.
         """

@@ -155,7 +155,7 @@ void Simulation::drop_all() {
 bool Simulation::run(const std::function<bool()> &until, uint64_t budget_steps) {
     const std::lock_guard lock(mutex_);
     if (inside_) {
-        throw std::runtime_error("a host function called into the runtime");
+        throw Refusal(fail(ttrtErrorNotPermitted, "a host function of a stream must not call into the runtime"));
     }
     struct Inside {
         bool &flag;

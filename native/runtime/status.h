@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "tutti/host_runtime.h"
 
@@ -37,6 +38,13 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
 }
 template <typename... Parts> Status fail(ttrtError code, const Parts &...parts) { return {code, concat(parts...)}; }
 
+// Thrown where a refusal is found too deep to be handed up.
+struct Refusal : std::exception {
+    Status status;
+    explicit Refusal(Status s) : status(std::move(s)) {}
+    const char *what() const noexcept override { return status.detail.c_str(); }
+};
+
 // Keeps a failure as the calling thread's last error; returns its number.
 ttrtError publish(const Status &status);
 
@@ -50,6 +58,8 @@ template <typename Body> ttrtError call(Body &&body) noexcept {
             return publish(fail(ttrtErrorInitializationError, "the process forked after the runtime had started"));
         }
         return publish(body());
+    } catch (const Refusal &refusal) {
+        return publish(refusal.status);
     } catch (const std::bad_alloc &) {
         return publish(fail(ttrtErrorMemoryAllocation, "the process is out of memory"));
     } catch (const std::exception &error) {

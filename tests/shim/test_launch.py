@@ -191,7 +191,7 @@ def test_modules_that_do_not_fit_are_refused(
     assert caught.value.canonical == "InvalidKernelImage"
 
 
-def test_an_unloaded_module_is_refused(device: Device, stream: Stream, module: Module) -> None:
+def test_an_unloaded_module_is_refused(stream: Stream, module: Module) -> None:
     kernel = module["trap_now"]
     module.close()
     module.close()
@@ -200,7 +200,7 @@ def test_an_unloaded_module_is_refused(device: Device, stream: Stream, module: M
     stream.synchronize()
 
 
-def test_objects_of_two_devices_do_not_mix(device: Device, stream: Stream, module: Module, arch: str) -> None:
+def test_objects_of_two_devices_do_not_mix(stream: Stream, module: Module, arch: str) -> None:
     other = Device(resolve(f"host:{arch}"), 1)
     with other.allocate(64) as far, other.create_stream() as there, other.create_event() as mark:
         with pytest.raises(WrongDevice, match="argument 1"):
@@ -245,3 +245,20 @@ def test_a_launch_costs_the_host_a_constant_number_of_calls(device: Device, stre
     assert counted[0]["MemcpyAsync"] == 1
     assert counted[0]["LaunchKernel"] == 1
     assert set(counted[0]) <= {"MemcpyAsync", "LaunchKernel", "GetDevice", "SetDevice"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("mode", ["threads", "sim"])
+def test_other_wave_widths_run_the_same_kernels(mode: str, width: int, module_path: Callable[[str], Path]) -> None:
+    device = Device(f"host:{mode}-w{width}")
+    with (
+        device.load_module(module_path(f"{mode}-w{width}")) as module,
+        device.create_stream() as stream,
+        device.allocate(4 * 500, "mapped") as words,
+    ):
+        stream.fill(words, 0)
+        launch(stream, LaunchConfig(5, 100), module["add_one"], 500, words)
+        stream.synchronize()
+        assert device.wave_width == width
+        assert (words.numpy(np.uint32) == 1).all()

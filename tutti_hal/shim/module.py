@@ -152,7 +152,7 @@ class Kernel:
         return int(value[0])
 
     def pack(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
-        """The C array of pointers to the arguments, and what must live until the launch call returns.
+        """The pointers to the arguments, and what must live until the launch call returns.
 
         A buffer becomes its device address; an int fits its parameter signed or unsigned; a float has 4 or 8 bytes;
         a NumPy scalar, a ctypes value or bytes must have exactly the parameter's size.
@@ -173,14 +173,13 @@ class Kernel:
                 "Pass one argument for each parameter.",
             )
         ffi = self.module.device.runtime.ffi
-        offsets, data = [], bytearray()
+        data = bytearray()
+        offsets = []
         for index, (parameter, arg) in enumerate(zip(parameters, args, strict=True)):
             offsets.append(len(data))
-            data += self._bytes(index, parameter, arg)
-            data += bytes(-len(data) % 8)
-        storage = ffi.new("char[]", max(8, len(data)))
-        ffi.memmove(storage, data, len(data))
-        return ffi.new("void *[]", [storage + offset for offset in offsets] or [ffi.NULL]), storage
+            data += self._bytes(index, parameter, arg).ljust(-(-parameter.nbytes // 8) * 8, b"\0")
+        storage = ffi.from_buffer(data)
+        return [storage + offset for offset in offsets] or ffi.NULL, storage
 
     def _bytes(self, index: int, parameter: Parameter, arg: Any) -> bytes:
         size = parameter.nbytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class LaunchConfig:
     limit_ns: int | None = None
     cooperative: bool = False
 
-    @property
+    @cached_property
     def extents(self) -> tuple[int, int, int, int, int, int]:
         """Grid x, y, z and block x, y, z; what was left out is 1.
 

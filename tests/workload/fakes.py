@@ -60,4 +60,4 @@ class FakeTransport:
             self.written[drive] += nbytes
 
     def statistics(self) -> TransportStatistics:
-        return TransportStatistics(0, 0, 0, 0, tuple(self.read), tuple(self.written))
+        return TransportStatistics(0, 0, 0, 0, 0, tuple(self.read), tuple(self.written))

@@ -36,9 +36,10 @@ def test_every_spoilt_object_is_noticed_by_name_and_place(seed: int) -> None:
 
     replay.before_request = spoil
     result = ReplayResult(tuple(replay.run(PLANS)), replay.layers())
-    assert {m.name for m in result.mismatches} == {s.name for s in spoils}
+    mismatches = [w.mismatch for w in result.wrong]
+    assert {m.name for m in mismatches} == {s.name for s in spoils}
     places = {s.name: s.drive_offset % SHAPE.tensor_bytes for s in spoils}
-    assert all(places[m.name] == m.first_byte for m in result.mismatches)
+    assert all(places[m.name] == m.first_byte for m in mismatches)
 
 
 def test_more_than_is_ever_read_is_refused() -> None:
@@ -66,7 +67,7 @@ def test_a_run_without_a_hit_is_not_verified() -> None:
     transport = FakeTransport(3, PLACEMENT.drive_bytes, 32 * SHAPE.hash_bytes)
     replay = Replay(transport, PLACEMENT, Oracle(SHAPE, 7), ComputeStandIn(0))
     result = ReplayResult(tuple(replay.run(PLANS[:1])), replay.layers())
-    assert result.mismatches == ()
+    assert result.wrong == ()
     verdict = judge(result, [], 0)
     assert not verdict.verified
     assert "no hash id was hit" in verdict.reasons[0]

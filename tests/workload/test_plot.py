@@ -28,7 +28,9 @@ def drawn() -> tuple[ReplayResult, plot.PlotLabels]:
     replay = Replay(transport, placement, Oracle(SHAPE, 7), ComputeStandIn(100))
     result = ReplayResult(tuple(replay.run(plan(generate_trace(2, 20), 64, 32))), replay.layers())
     names = [f"drive {i}" for i in range(4)]
-    return result, plot.PlotLabels("Title", "Subtitle", names, transport.read, transport.written, 0.01)
+    return result, plot.PlotLabels(
+        "Title", ["Subtitle", "a second line"], names, transport.read, transport.written, 0.01
+    )
 
 
 @pytest.mark.parametrize(("ending", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])

@@ -42,7 +42,7 @@ def bench() -> Bench:
 
 def test_a_whole_replay_verifies_and_adds_up(bench: Bench) -> None:
     result = bench.run()
-    assert result.mismatches == ()
+    assert result.wrong == ()
     assert result.hits == sum(len(p.hits) for p in bench.plans) > 40
     assert result.misses == sum(len(p.misses) for p in bench.plans)
     assert sum(r.evicted for r in result.requests) > 0
@@ -87,15 +87,16 @@ def test_a_byte_flipped_on_a_drive_is_found_by_name_and_place(bench: Bench, at: 
             bench.transport.media[drive[0, 1]][offset[0, 1] + at] ^= 0x40
 
     bench.replay.before_request = spoil
-    mismatches = bench.run().mismatches
-    assert [m.name for m in mismatches] == [TensorName(entry.hash_id, 1, 1)]
-    assert (mismatches[0].first_byte, mismatches[0].differing_bytes) == (at, 1)
+    wrong = bench.run().wrong
+    assert [w.mismatch.name for w in wrong] == [TensorName(entry.hash_id, 1, 1)]
+    assert (wrong[0].mismatch.first_byte, wrong[0].mismatch.differing_bytes) == (at, 1)
+    assert wrong[0].slot == entry.slot
 
 
 def test_lost_writes_are_found(bench: Bench) -> None:
     bench.transport.lose_writes = True
     result = bench.run()
-    assert len(result.mismatches) > 0
+    assert len(result.wrong) > 0
 
 
 def test_reads_that_do_nothing_are_found_even_when_the_arena_holds_the_right_bytes(bench: Bench) -> None:
@@ -104,7 +105,7 @@ def test_reads_that_do_nothing_are_found_even_when_the_arena_holds_the_right_byt
     bench.transport.move = lambda d, t: None if d is Direction.READ else moved(d, t)  # type: ignore[method-assign]
     results = list(bench.replay.run(plans))
     assert results[1].hits == len(plans[0].misses)
-    assert len(results[1].mismatches) == results[1].hits * SHAPE.tensors_per_hash
+    assert len(results[1].wrong) == results[1].hits * SHAPE.tensors_per_hash
 
 
 def test_a_misplaced_write_is_found(bench: Bench) -> None:
@@ -117,7 +118,7 @@ def test_a_misplaced_write_is_found(bench: Bench) -> None:
         moved(direction, transfer)
 
     bench.transport.move = swap  # type: ignore[method-assign]
-    assert bench.run().mismatches != ()
+    assert bench.run().wrong != ()
 
 
 @pytest.mark.parametrize("direction", list(Direction))

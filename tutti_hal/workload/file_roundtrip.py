@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tutti_hal.errors import TuttiError
 from tutti_hal.workload.transport import TRANSFER, Direction, Transport
 
-_CHUNK = 32 * 1024
+#: The file is cut into pieces of this size, each one transfer.
+CHUNK_BYTES = 32 * 1024
 _PAD = 4096  # transfers are whole multiples of it, which is a multiple of every LBA size in use
 
 
@@ -99,8 +100,8 @@ def round_trip(
         FileError: the source cannot be read, is empty or changes meanwhile, or the target cannot be written.
         TransportError: a drive refused a command.
     """
-    size = _checked_size(source, target)
-    window = min(transport.arena.nbytes, drive_bytes * transport.drives) // _CHUNK * _CHUNK
+    size = check_source(source, target)
+    window = min(transport.arena.nbytes, drive_bytes * transport.drives) // CHUNK_BYTES * CHUNK_BYTES
     if window == 0:
         raise ValueError(f"an arena of {transport.arena.nbytes} bytes and drives of {drive_bytes} hold no chunk")
     seconds = {Direction.WRITE: 0.0, Direction.READ: 0.0}
@@ -151,7 +152,12 @@ def round_trip(
             part.unlink(missing_ok=True)
 
 
-def _checked_size(source: Path, target: Path) -> int:
+def check_source(source: Path, target: Path) -> int:
+    """The size of a file that can be sent.
+
+    Raises:
+        FileError: it is no regular file, cannot be read or is empty, or ``target`` is the same file or a directory.
+    """
     try:
         if not source.is_file():
             found = "it is not a regular file" if source.exists() else "there is no such file"
@@ -185,14 +191,14 @@ def _opened(path: Path, mode: str) -> Iterator[Any]:
 
 def _spread(length: int, drives: int) -> NDArray[np.void]:
     """Transfers for a window of ``length`` bytes at the start of the arena."""
-    chunks = -(-length // _CHUNK)
+    chunks = -(-length // CHUNK_BYTES)
     number = np.arange(chunks)
     transfers = np.empty(chunks, TRANSFER)
     transfers["drive"] = number % drives
-    transfers["drive_offset"] = number // drives * _CHUNK
-    transfers["arena_offset"] = number * _CHUNK
-    transfers["nbytes"] = _CHUNK
-    transfers["nbytes"][-1] = -(-(length - (chunks - 1) * _CHUNK) // _PAD) * _PAD
+    transfers["drive_offset"] = number // drives * CHUNK_BYTES
+    transfers["arena_offset"] = number * CHUNK_BYTES
+    transfers["nbytes"] = CHUNK_BYTES
+    transfers["nbytes"][-1] = -(-(length - (chunks - 1) * CHUNK_BYTES) // _PAD) * _PAD
     return transfers
 
 
@@ -217,7 +223,7 @@ def _judge(source: Path, begin: int, found: NDArray[np.uint8], transfers: NDArra
         again.seek(begin)
         for transfer in transfers:
             at = int(transfer["arena_offset"])
-            got = found[at : at + _CHUNK]
+            got = found[at : at + CHUNK_BYTES]
             want = again.read(got.nbytes)
             expected, crc = zlib.crc32(want), zlib.crc32(got.data)
             if expected == crc and len(want) == got.nbytes:

@@ -30,14 +30,14 @@ class PlotLabels:
 
     Attributes:
         title: one line: what ran.
-        subtitle: one line: on what, and what was scaled.
+        subtitle: at least one line below it: on what, and what was scaled.
         drives: a name for each drive.
         drive_read_bytes, drive_written_bytes: for each drive, as the controller counted.
         one_drive_gb_s: measured ceiling of one drive, reading; 0 leaves the line out.
     """
 
     title: str
-    subtitle: str
+    subtitle: Sequence[str]
     drives: Sequence[str]
     drive_read_bytes: Sequence[int]
     drive_written_bytes: Sequence[int]
@@ -92,13 +92,19 @@ def draw(result: ReplayResult, labels: PlotLabels, path: Path) -> None:
     }
     with mpl.rc_context(style):
         figure = Figure(figsize=(11, 7.2), layout="constrained")
-        figure.suptitle(f"{labels.title}\n", x=0.012, ha="left", fontsize=13, fontweight="bold", color=_INK)
-        figure.text(0.012, 0.948, labels.subtitle, fontsize=9, color="#5b6068", ha="left", va="center")
-        axes = figure.subplots(2, 2)
-        _throughput(axes[0, 0], result, labels.one_drive_gb_s)
-        _hits(axes[0, 1], result)
-        _by_layer(axes[1, 0], result)
-        _shares(axes[1, 1], labels)
+        figure.suptitle(labels.title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=_INK)
+        # An invisible row of its own, so that the layout leaves room for it.
+        axes = figure.subplot_mosaic(
+            [["head", "head"], ["throughput", "hits"], ["layers", "drives"]],
+            height_ratios=[0.045 * len(labels.subtitle), 1, 1],
+        )
+        head = axes["head"]
+        head.set_axis_off()
+        head.text(0, 0.5, "\n".join(labels.subtitle), fontsize=8.5, color="#5b6068", ha="left", va="center")
+        _throughput(axes["throughput"], result, labels.one_drive_gb_s)
+        _hits(axes["hits"], result)
+        _by_layer(axes["layers"], result)
+        _shares(axes["drives"], labels)
         try:
             figure.savefig(path, dpi=130)
         except OSError as error:
@@ -119,14 +125,14 @@ def _throughput(axes: Axes, result: ReplayResult, one_drive_gb_s: float) -> None
     axes.stairs(total, edges, baseline=read, fill=True, color=_WRITE, alpha=0.85, label="written (misses)")
     axes.stairs(read, edges, fill=True, color=_READ, alpha=0.9, label="read (hits)")
     mean = (result.bytes_read + result.bytes_written) / max(result.pipeline_s, 1e-9) / 1e9
-    axes.axhline(mean, color=_INK, linewidth=1, label=f"mean {mean:.2f} GB/s")
+    axes.axhline(mean, color=_INK, linewidth=1, label=f"mean {mean:.3g} GB/s")
     if one_drive_gb_s:
         axes.axhline(
             one_drive_gb_s,
             color=_STALL,
             linewidth=1,
             linestyle="--",
-            label=f"one drive, reads only: {one_drive_gb_s:.2f}",
+            label=f"one drive, reads only: {one_drive_gb_s:.3g}",
         )
     axes.set(title="Throughput, request by request", xlabel="pipeline time [s]", ylabel="GB/s")
     axes.set_xlim(0, edges[-1])
@@ -148,7 +154,7 @@ def _hits(axes: Axes, result: ReplayResult) -> None:
     axes.plot(number, running, color=_READ, linewidth=2, label=f"of all so far (end: {running[-1]:.1f} %)")
     axes.set(title="Hit ratio of the block cache", xlabel="request", ylabel="hash ids hit [%]", ylim=(0, 115))
     axes.set_xlim(0.4, len(result.requests) + 0.6)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    _whole_numbers(axes)
     axes.legend(loc="upper right", ncols=2, fontsize=8)
 
 
@@ -162,7 +168,7 @@ def _by_layer(axes: Axes, result: ReplayResult) -> None:
     stall = ms([layer.stall_s for layer in result.layers])
     hidden = ms([max(0.0, layer.read_s - layer.stall_s) for layer in result.layers])
     axes.bar(number, stall, width=0.8, color=_STALL, label="read, pipeline waits")
-    axes.bar(number, hidden, width=0.8, bottom=stall, color=_READ, label="read, hidden behind compute")
+    axes.bar(number, hidden, width=0.8, bottom=stall, color=_READ, label="read, hidden behind compute and writes")
     axes.plot(
         number, ms([x.compute_s for x in result.layers]), color=_INK, marker=".", linewidth=1, label="compute stand-in"
     )
@@ -176,7 +182,7 @@ def _by_layer(axes: Axes, result: ReplayResult) -> None:
     )
     axes.set(title=f"Pipeline by layer ({result.read_overlap:.0%} of read time hidden)", xlabel="layer")
     axes.set_ylabel("mean of all requests [ms]")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    _whole_numbers(axes)
     axes.set_ylim(0, max(highest, 1e-6) * 1.35)
     axes.legend(loc="upper right", ncols=2, fontsize=8)
 
@@ -196,3 +202,9 @@ def _shares(axes: Axes, labels: PlotLabels) -> None:
     axes.set_ylim(len(labels.drives) - 0.4, -1.1)
     axes.legend(loc="upper right", ncols=2, fontsize=8)
     axes.grid(axis="y", visible=False)
+
+
+def _whole_numbers(axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -28,6 +28,14 @@ from tutti_hal.workload.transport import TRANSFER, Direction, Pending, Transport
 
 
 @dataclass(frozen=True)
+class WrongTensor:
+    """A tensor that came back wrong, and the slot that it was read from."""
+
+    mismatch: Mismatch
+    slot: int
+
+
+@dataclass(frozen=True)
 class RequestResult:
     """What one request did.
 
@@ -42,7 +50,7 @@ class RequestResult:
         read_s: batches of reads in flight, added up.
         write_s: batches of writes in flight, added up.
         generate_s, verify_s: spent outside the pipeline.
-        mismatches: tensors that came back wrong.
+        wrong: tensors that came back wrong.
     """
 
     hits: int
@@ -60,7 +68,7 @@ class RequestResult:
     write_s: float
     generate_s: float
     verify_s: float
-    mismatches: tuple[Mismatch, ...]
+    wrong: tuple[WrongTensor, ...]
 
 
 @dataclass(frozen=True)
@@ -118,12 +126,12 @@ class ReplayResult:
         return sum(r.wall_s for r in self.requests)
 
     @property
-    def mismatches(self) -> tuple[Mismatch, ...]:
+    def wrong(self) -> tuple[WrongTensor, ...]:
         """Wrong tensors, once each, in order of first sight."""
-        first: dict[TensorName, Mismatch] = {}
+        first: dict[TensorName, WrongTensor] = {}
         for request in self.requests:
-            for mismatch in request.mismatches:
-                first.setdefault(mismatch.name, mismatch)
+            for wrong in request.wrong:
+                first.setdefault(wrong.mismatch.name, wrong)
         return tuple(first.values())
 
     @property
@@ -190,7 +198,7 @@ class Replay:
             generated = time.perf_counter()
             sums = self._pipeline(plan)
             piped = time.perf_counter()
-            mismatches = tuple(self._judge(plan))
+            wrong = tuple(self._judge(plan))
             judged = time.perf_counter()
             yield RequestResult(
                 hits=len(plan.hits),
@@ -208,7 +216,7 @@ class Replay:
                 write_s=sums.write_s,
                 generate_s=generated - begin,
                 verify_s=judged - piped,
-                mismatches=mismatches,
+                wrong=wrong,
             )
             clock += piped - generated
 
@@ -285,7 +293,7 @@ class Replay:
         sums.write_s += took
         self._sums[layer].write_s += took
 
-    def _judge(self, plan: RequestPlan) -> Iterator[Mismatch]:
+    def _judge(self, plan: RequestPlan) -> Iterator[WrongTensor]:
         tensors = self._tensors(plan)
         for layer in range(self.placement.shape.layers):
             for row, entry in enumerate(plan.hits):
@@ -293,7 +301,7 @@ class Replay:
                     name = TensorName(entry.hash_id, layer, index)
                     mismatch = self.oracle.check(name, tensors[layer, row, index])
                     if mismatch is not None:
-                        yield mismatch
+                        yield WrongTensor(mismatch, entry.slot)
 
 
 class _Flight:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tutti_hal.workload.file_roundtrip import RoundTrip
 from tutti_hal.workload.replay import ReplayResult
 from tutti_hal.workload.transport import TransportStatistics
 
@@ -147,6 +148,37 @@ def replay_summary(
     }
 
 
+def file_summary(
+    setting: Setting,
+    verdict: Verdict,
+    wrong: Sequence[WrongObject],
+    trip: RoundTrip,
+    statistics: TransportStatistics,
+    *,
+    elapsed_s: float,
+    peak_rss_mib: float,
+) -> dict[str, Any]:
+    """The machine-readable summary of a file's round trip; plain JSON types only."""
+    return {
+        "verified": verdict.verified,
+        "reasons": list(verdict.reasons),
+        "wrong_objects": [asdict(w) for w in wrong],
+        **_setting(setting),
+        "source": str(trip.source),
+        "target": str(trip.target),
+        "source_sha256": trip.source_sha256,
+        "target_sha256": trip.target_sha256,
+        "bytes_read": trip.size,
+        "bytes_written": trip.size,
+        "bytes_verified": trip.size,
+        "read_gb_per_s": _ratio(trip.size / 1e9, trip.read_s),
+        "write_gb_per_s": _ratio(trip.size / 1e9, trip.write_s),
+        **_counted(statistics, trip.read_s + trip.write_s),
+        "elapsed_s": elapsed_s,
+        "peak_rss_mib": peak_rss_mib,
+    }
+
+
 def _setting(setting: Setting) -> dict[str, Any]:
     return {**asdict(setting), "notes": list(setting.notes)}
 
@@ -156,6 +188,7 @@ def _counted(statistics: TransportStatistics, seconds: float) -> dict[str, Any]:
         "commands": statistics.commands,
         "commands_per_s": _ratio(statistics.commands, seconds),
         "doorbells": statistics.doorbells,
+        "doorbells_seen": statistics.doorbells_seen,
         "doorbells_per_command": _ratio(statistics.doorbells, statistics.commands),
         "batches": statistics.batches,
         "host_calls": statistics.host_calls,

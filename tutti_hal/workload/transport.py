@@ -59,7 +59,9 @@ class TransportStatistics:
     Attributes:
         batches: batches submitted.
         commands: NVMe commands that the drives completed.
-        doorbells: submission-queue doorbell writes that the drives saw.
+        doorbells: submission-queue doorbell writes by kernels, as the ring's own words count them.
+        doorbells_seen: of these, those that the drives' controllers saw one by one (they poll: writes between two looks
+            count as one).
         host_calls: calls of the host API, all functions together.
         drive_read_bytes: per drive, bytes that it read from its medium for us.
         drive_written_bytes: per drive, bytes that it wrote.
@@ -68,9 +70,22 @@ class TransportStatistics:
     batches: int
     commands: int
     doorbells: int
+    doorbells_seen: int
     host_calls: int
     drive_read_bytes: tuple[int, ...]
     drive_written_bytes: tuple[int, ...]
+
+    def since(self, earlier: TransportStatistics) -> TransportStatistics:
+        """What was counted after ``earlier``."""
+        return TransportStatistics(
+            self.batches - earlier.batches,
+            self.commands - earlier.commands,
+            self.doorbells - earlier.doorbells,
+            self.doorbells_seen - earlier.doorbells_seen,
+            self.host_calls - earlier.host_calls,
+            tuple(new - old for new, old in zip(self.drive_read_bytes, earlier.drive_read_bytes, strict=True)),
+            tuple(new - old for new, old in zip(self.drive_written_bytes, earlier.drive_written_bytes, strict=True)),
+        )
 
 
 class Transport(Protocol):

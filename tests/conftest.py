@@ -1,0 +1,28 @@
+"""Fixtures that more than one folder of tests needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB, mounted for the test; for what happens when it is full."""
+    if os.geteuid() or not shutil.which("mkfs.ext4"):
+        pytest.skip("a file system of its own needs root and mkfs.ext4")
+    image, folder = tmp_path / "image", tmp_path / "tiny"
+    image.touch()
+    os.truncate(image, 8 << 20)
+    folder.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    mounted = subprocess.run(["mount", "-o", "loop", image, folder], check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mount: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)

@@ -197,6 +197,8 @@ Agent *Scheduler::pick_lockstep() {
     /* The next wave, or the next controller, after the one that stepped last. In a wave the lanes that are furthest
      * behind in the program step, and the others wait for them to arrive: as on hardware that reconverges. */
     std::uint32_t slot = cursor_ + 1;
+    if (cursor_ < slots_.size() && slots_[cursor_] != nullptr && slots_[cursor_]->lane != nullptr)
+        slot = cursor_ + slots_[cursor_]->lane->wave->count - slots_[cursor_]->lane->bit;
     for (std::uint32_t tried = 0; tried <= slots_.size();) {
         if (slot >= slots_.size())
             slot = 0;

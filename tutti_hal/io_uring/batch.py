@@ -137,7 +137,7 @@ class Batch:
         queue_class: int = 0,
         force_unit_access: bool = False,
     ) -> range:
-        """Add writes, from the buffer to the namespace. As `read`; ``force_unit_access`` goes past the drive's cache."""
+        """Add writes, from buffer to namespace; ``force_unit_access`` goes past the drive's cache. As `read`."""
         bits = FUA if force_unit_access else 0
         return self._transfer(
             Operation.WRITE, target, lba, nbytes, buffer, offset, Access.DRIVE_READS, bits, queue_class

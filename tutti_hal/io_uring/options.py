@@ -43,8 +43,8 @@ class RingOptions:
         command_limit: commands that a queue may have outstanding; None takes ``depth - 1``. More than that lets a
             submission queue entry be used again as soon as the drive reports that it fetched it, and so rests on the
             SQ head that the drive reports.
-        cq_interval: completions taken before the CQ doorbell is written; None takes a quarter of the depth. At most
-            half of it.
+        cq_interval: completions taken before the CQ doorbell is written; None takes a quarter of the depth, which is
+            the most.
         queues: how many queue pairs each drive gets for each class; requests name a class by its place here.
         batch_limit: commands that a batch may hold.
         batches: batches that exist at once.
@@ -118,10 +118,11 @@ class RingOptions:
         """Completions taken before the CQ doorbell is written.
 
         Raises:
-            DepthInvalid: 0, or more than half the depth, by which the drive could stand still.
+            DepthInvalid: 0, or more than a quarter of the depth: a group takes up to as many at once as are left, so
+                that more could leave half the queue untold.
         """
-        most = max(self.completion_depth // 2, 1)
-        interval = max(self.completion_depth // 4, 1) if self.cq_interval is None else self.cq_interval
+        most = max(self.completion_depth // 4, 1)
+        interval = most if self.cq_interval is None else self.cq_interval
         if not 1 <= interval <= most:
             raise DepthInvalid(
                 f"write the CQ doorbell every {interval} completions",

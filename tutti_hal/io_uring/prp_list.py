@@ -38,7 +38,16 @@ class ListPlan:
 
 
 def plan(data_pages: int, page_bytes: int) -> ListPlan:
-    """The lists of a buffer of ``data_pages`` memory pages; ``page_bytes`` is the controller's page."""
+    """The lists of a buffer of ``data_pages`` memory pages; ``page_bytes`` is the controller's page.
+
+    Raises:
+        BufferInvalid: more pages than the device counts.
+    """
+    # The device counts places in 32 bits.
+    if data_pages >= 1 << 31:
+        raise BufferInvalid(
+            "list the pages of a buffer", f"{data_pages} pages", "Register it in pieces of less than 2^31 pages."
+        )
     entries = page_bytes // 8 - 1
     skew = entries // 2
     return ListPlan(entries, skew, -(-data_pages // entries), -(-(data_pages + skew) // entries))

@@ -1,0 +1,131 @@
+"""Drives, a device and a ring for tests, in threads or in a deterministic world: a rig is made anew for each run."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from tutti_hal.backends.host.sim import SimOptions, World
+
+from tutti_hal.io_uring import Drive, Iocb, RegisteredBuffer, Ring, RingOptions
+from tutti_hal.native import ffi_and_library
+from tutti_hal.nvme.handle import ControllerHandle
+from tutti_hal.nvme.software import ControllerConfig, Iommu, MemoryNamespace, SoftwareController
+from tutti_hal.nvme.software_memory import HostDma
+from tutti_hal.shim import Device
+
+BLOCK = 512
+
+
+class SimRegisters:
+    """Registers of a drive that is an agent of a simulated device's world."""
+
+    def __init__(self, world: World, address: int) -> None:
+        self.world, self.address = world, address
+
+    def load32(self, offset: int) -> int:
+        return self.world.load(self.address + offset)
+
+    def store32(self, offset: int, value: int) -> None:
+        self.world.store(self.address + offset, value)
+
+    def pause(self) -> None:
+        self.world.run(256)
+
+    def now_ns(self) -> int:
+        return self.world.now_ns
+
+
+class Rig:
+    """A device, drives over memory, a ring, and one registered piece of memory for data."""
+
+    def __init__(
+        self,
+        arch: str = "sim-w32",
+        options: RingOptions | None = None,
+        *,
+        drives: list[ControllerConfig] | None = None,
+        sim: SimOptions | None = None,
+        data_bytes: int = 1 << 20,
+        templates: Path | None = None,
+        contiguous: bool = False,
+    ) -> None:
+        self.stack = ExitStack()
+        self.device = Device(f"host:{arch}")
+        self.world: World | None = None
+        if arch.startswith("sim"):
+            self.device.reset()
+            self.world = World(self.device)
+            self.world.reset(sim or SimOptions(policy="random"))
+        iommu = self.stack.enter_context(Iommu(seed=1))
+        self.drives = [self.stack.enter_context(SoftwareController(c, iommu)) for c in drives or [drive()]]
+        self.handles = [self.stack.enter_context(self._open(one)) for one in self.drives]
+        self.dma = HostDma(iommu)
+        self.memory = self.dma.allocate(data_bytes, contiguous=contiguous)
+        self.stack.callback(self.memory.close)
+        over = [Drive(handle=h, dma=d.dma) for h, d in zip(self.handles, self.drives, strict=True)]
+        self.ring = Ring.init_queue(self.device, over, options or RingOptions(), templates=templates)
+        self.stack.callback(self.ring.close)
+        self.buffer: RegisteredBuffer = self.ring.register([self.memory] * len(self.drives))
+        raw = (np.ctypeslib.ctypes.c_uint8 * self.memory.nbytes).from_address(self.memory.address)
+        self.data = np.frombuffer(raw, np.uint8)
+
+    def _open(self, one: SoftwareController) -> ControllerHandle:
+        if self.world is None:
+            one.start()
+            return ControllerHandle.open(one.registers, one.dma)
+        self.stack.enter_context(self.device.register(one.bar_address, one.bar_bytes, mmio=True))
+        run = ffi_and_library()[1].tt_controller_run
+        agent = self.world.add_controller("drive", run, one.handle, one.iommu.handle)
+        self.stack.callback(self.world.remove_controller, agent)
+        return ControllerHandle.open(SimRegisters(self.world, one.bar_address), one.dma)
+
+    def run(self, iocb: Iocb) -> np.ndarray:
+        self.ring.issue_io(iocb)
+        return self.ring.wait_cqe(iocb)
+
+    def round_trip(self, count: int, nbytes: int = BLOCK, seed: int = 7) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Writes pieces, spoils the memory, reads them back. Returns both completions and whether all bytes agree.
+
+        The oracle is the source data, kept aside: the drives' stored bytes and what was read must both equal it.
+        """
+        source = np.random.default_rng(seed).integers(0, 256, count * nbytes, np.uint8)
+        self.data[: len(source)] = source
+        written = self.run(self._fill("write", count, nbytes))
+        stored = all(
+            self.drives[t.drive].read_stored(t.nsid, (i // len(self.ring.targets)) * nbytes, nbytes)
+            == source[i * nbytes : (i + 1) * nbytes].tobytes()
+            for i in range(count)
+            for t in [self.ring.targets[i % len(self.ring.targets)]]
+        )
+        self.data[:] = 0xEE
+        read = self.run(self._fill("read", count, nbytes))
+        agrees = bool((self.data[: len(source)] == source).all()) and bool((self.data[len(source) :] == 0xEE).all())
+        return written, read, stored and agrees
+
+    def _fill(self, verb: str, count: int, nbytes: int) -> Iocb:
+        iocb = self.ring.get_iocb()
+        targets = self.ring.targets
+        for row, target in enumerate(targets):
+            at = np.arange(row, count, len(targets))
+            if len(at):
+                lba = (at // len(targets)) * (nbytes // BLOCK)
+                getattr(iocb, verb)(target, lba, nbytes, self.buffer, at * nbytes)
+        return iocb
+
+    def close(self) -> None:
+        self.stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def drive(blocks: int = 1 << 16, **fields: Any) -> ControllerConfig:
+    """A drive with one namespace of 512-byte blocks in memory."""
+    spaces = fields.pop("namespaces", (MemoryNamespace(blocks=blocks, lba_shift=9),))
+    return ControllerConfig(namespaces=spaces, **fields)

@@ -1,0 +1,546 @@
+"""The ring as the CPU sees it: make it, register memory, hand over batches, take completions, make failed queues anew.
+
+A batch costs one copy and one launch, whatever it holds. Everything between the launch and the completions is the
+device's work: see ``kernels_templates/kernels/ring.cu.j2`` and ``docs/ring.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Self
+
+from tutti_hal.errors import BufferInvalid, ControllerGone, NamespaceAbsent, RingBusy, RingError
+from tutti_hal.io_uring import prp_list, tables
+from tutti_hal.io_uring.batch import RegisteredBuffer, Target
+from tutti_hal.io_uring.iocb import Iocb, Stage
+from tutti_hal.io_uring.layout import CQE_BYTES, SQE_BYTES, Access, dtype
+from tutti_hal.io_uring.options import Drive, RingOptions
+from tutti_hal.io_uring.statistics import QueueStatistics, Statistics
+from tutti_hal.nvme.registers import Offset
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tutti_hal.nvme.memory import Dma, DmaMemory
+    from tutti_hal.nvme.queues import QueuePair
+    from tutti_hal.shim import Device, Stream
+
+#: Requests that a lane submits at once (RING_BURST of the kernel): fewer for each lane would waste collectives.
+BURST = 8
+
+_BOTH = Access.DRIVE_READS | Access.DRIVE_WRITES
+
+
+class Ring:
+    """Queue pairs on any number of drives, driven by GPU threads. A context manager. Not thread safe.
+
+    Make it with `init_queue`. It owns its queue pairs, tables and lists of registered buffers; the device, the drives
+    and the registered memory stay the caller's and must outlive it.
+    """
+
+    def __init__(
+        self, device: Device, drives: Sequence[Drive], options: RingOptions, templates: Path | None = None
+    ) -> None:
+        """Use `init_queue`."""
+        self._templates = templates
+        self.device = device
+        self.options = options
+        self._drives = tuple(drives)
+        self._stack = ExitStack()
+        self._pairs: list[QueuePair] = []
+        self._buffers: list[RegisteredBuffer | None] = [None] * options.buffers
+        self._lists: dict[int, list[DmaMemory]] = {}
+        self._targets: list[Target] = []
+        self._iocbs: list[Iocb] = []
+        self._epoch = 0
+
+    @classmethod
+    def init_queue(
+        cls,
+        device: Device,
+        drives: Sequence[Drive],
+        options: RingOptions | None = None,
+        *,
+        templates: Path | None = None,
+    ) -> Self:
+        """Creates the queue pairs on every drive, the tables on the device, and loads the kernel (built if need be).
+
+        Blocks for some admin commands per queue. Every active namespace of every drive becomes a target.
+
+        Args:
+            device: where the ring's kernel runs.
+            drives: the controllers, each brought up. Their registers must be reachable for the device's kernels.
+            options: sizes and bounds.
+            templates: another root of kernel templates than the installed one.
+
+        Raises:
+            DepthInvalid: a number of commands or an interval that does not fit the depth.
+            QueueInvalid: a depth that a drive does not allow.
+            QueuesRefused: a drive grants fewer queue pairs than `RingOptions.queues` asks for.
+            NamespaceAbsent: no drive, or none with an active namespace.
+            RingError: kernels cannot reach a drive's doorbells.
+            BuildError: the kernel cannot be built for this profile.
+        """
+        ring = cls(device, drives, options or RingOptions(), templates)
+        try:
+            ring._make()
+        except BaseException:
+            ring.close()
+            raise
+        return ring
+
+    # ---- making ----
+
+    def _make(self) -> None:
+        import numpy as np
+
+        from tutti_hal.toolchain import build
+
+        options = self.options
+        # Refuse what cannot be before anything is made.
+        _ = options.commands, options.completion_interval
+        self._find_targets()
+        for drive in self._drives:
+            self._create_pairs(drive)
+        self._plan = tables.Plan(options, len(self._drives), len(self._targets))
+        self._memory = self._stack.enter_context(self.device.allocate(self._plan.nbytes))
+        self._staging = self._stack.enter_context(self.device.allocate(self._plan.nbytes, kind="pinned"))
+        self._image: NDArray[np.uint8] = self._staging.numpy(np.uint8)[: self._plan.nbytes]
+        self._image[:] = 0
+        self._stream = self._stack.enter_context(self.device.create_stream())
+        self._fill_tables()
+        self._upload(tables.Section(0, self._plan.nbytes))
+        self._statuses = self._stack.enter_context(
+            self.device.allocate(options.batches * options.batch_limit * dtype("ring_status").itemsize)
+        )
+        self._epoch_word = self._stack.enter_context(self.device.allocate(4, kind="mapped"))
+        self._epoch_word.numpy(np.uint32)[0] = 0
+        built = build(self.device.profile, "ring", templates=self._templates)
+        module = self._stack.enter_context(self.device.load_module(built.path))
+        self._kernel = module["ring_run"]
+        self._wave_width = self.device.wave_width
+        for number in range(options.batches):
+            iocb = Iocb(self.device, options, number, self._targets, self._buffers)
+            self._stack.callback(iocb.close)
+            self._iocbs.append(iocb)
+
+    def _find_targets(self) -> None:
+        for number, drive in enumerate(self._drives):
+            limits = drive.handle.limits
+            for nsid in drive.handle.namespaces():
+                space = drive.handle.namespace(nsid)
+                self._targets.append(
+                    Target(
+                        row=len(self._targets),
+                        drive=number,
+                        nsid=nsid,
+                        block_bytes=space.transfer_bytes_per_block,
+                        blocks=space.capacity_lba,
+                        max_blocks=limits.max_blocks(space),
+                    )
+                )
+        if not self._targets:
+            raise NamespaceAbsent(
+                f"make a ring over {len(self._drives)} drives",
+                "none has an active namespace",
+                "Create and attach a namespace, or give another drive.",
+            )
+
+    def _create_pairs(self, drive: Drive) -> None:
+        options, handle = self.options, drive.handle
+        wanted = options.queues_per_drive
+        handle.grant_queues(wanted, minimum=wanted)
+        for _ in range(wanted):
+            pair = handle.create_queue_pair(
+                options.depth,
+                cq_depth=options.completion_depth,
+                sq_memory=self._place(drive.sq_dma, options.depth * SQE_BYTES, handle.page_bytes),
+                cq_memory=self._place(drive.cq_dma, options.completion_depth * CQE_BYTES, handle.page_bytes),
+            )
+            self._stack.callback(self._delete_pair, drive, pair.qid)
+            self._pairs.append(pair)
+            if pair.sq_tail_address is None:
+                raise RingError(
+                    "make a ring",
+                    f"the doorbells of {pair} have no address for kernels",
+                    "Map the drive's registers for the device, or use the bounce path.",
+                )
+
+    def _place(self, dma: Dma | None, nbytes: int, alignment: int) -> DmaMemory | None:
+        if dma is None:
+            return None
+        memory = dma.allocate(nbytes, contiguous=True, alignment=alignment)
+        self._stack.callback(memory.close)
+        return memory
+
+    @staticmethod
+    def _delete_pair(drive: Drive, qid: int) -> None:
+        for pair in drive.handle.pairs:
+            if pair.qid == qid:
+                # A drive that is gone has no queues any more.
+                with suppress(ControllerGone):
+                    drive.handle.delete_queue_pair(pair)
+
+    def _fill_tables(self) -> None:
+        options, plan = self.options, self._plan
+        targets = tables.section(self._image, plan.targets).view(dtype("ring_target"))
+        for target in self._targets:
+            limits = self._drives[target.drive].handle.limits
+            targets[target.row] = tables.target_row(
+                target,
+                options,
+                page_bytes=limits.page_bytes,
+                sgl=options.use_sgl and limits.sgl.usable,
+                queue_first=target.drive * options.queues_per_drive,
+                buffer_first=target.drive * options.buffers,
+            )
+        for row in range(plan.queue_count):
+            self._fill_queue(row)
+
+    def _fill_queue(self, row: int) -> None:
+        pair, private = self._pairs[row], self._plan.private[row]
+        # CSTS lies as far before the first doorbell as the offsets say.
+        assert pair.sq_tail_address is not None
+        csts = pair.sq_tail_address - pair.sq_tail_offset + Offset.CSTS
+        queues = tables.section(self._image, self._plan.queues).view(dtype("ring_queue"))
+        queues[row] = tables.queue_row(pair, self.options, private, self._memory.address, csts)
+        tables.fresh_queue(self._image, self.options, private)
+
+    def _upload(self, where: tables.Section) -> None:
+        """Copies a piece of the image to the device and waits for it."""
+        self._stream.copy(self._memory.part(where.offset, where.nbytes), self._staging.part(where.offset, where.nbytes))
+        self._stream.synchronize()
+
+    # ---- what there is ----
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Every active namespace of every drive, as of when the ring was made."""
+        return tuple(self._targets)
+
+    def target(self, drive: int, nsid: int) -> Target:
+        """The target of a namespace.
+
+        Raises:
+            NamespaceAbsent: the drive has no active namespace of that number.
+        """
+        for target in self._targets:
+            if (target.drive, target.nsid) == (drive, nsid):
+                return target
+        have = ", ".join(str(t.nsid) for t in self._targets if t.drive == drive) or "none"
+        raise NamespaceAbsent(
+            f"use namespace {nsid} of drive {drive}",
+            f"its active namespaces are: {have}",
+            "Use one of them.",
+        )
+
+    # ---- memory ----
+
+    def register(self, mappings: DmaMemory | Sequence[DmaMemory], access: Access = _BOTH) -> RegisteredBuffer:
+        """Makes memory usable as data of requests, and builds its PRP lists, once.
+
+        Args:
+            mappings: the memory as each drive reaches it, in the order of the drives; all of one address and length.
+                A ring over one drive may be given the mapping itself.
+            access: what the drives may do with it.
+
+        Returns:
+            What requests name. The memory must stay mapped until `unregister`.
+
+        Raises:
+            BufferInvalid: mappings that do not belong together or to the drives, pages that are not whole, or no room.
+        """
+        given = tuple(mappings) if isinstance(mappings, Sequence) else (mappings,)
+        what = "register a buffer"
+        if len(given) != len(self._drives) or len({(m.address, m.nbytes) for m in given}) != 1:
+            raise BufferInvalid(
+                what,
+                f"{len(given)} mappings of {len({(m.address, m.nbytes) for m in given})} memories",
+                f"Give one mapping of the same memory for each of {len(self._drives)} drives.",
+            )
+        row = next((i for i, buffer in enumerate(self._buffers) if buffer is None), None)
+        if row is None:
+            raise BufferInvalid(
+                what, f"{len(self._buffers)} are registered", "Unregister one, or raise RingOptions.buffers."
+            )
+        lists: list[DmaMemory] = []
+        rows = tables.section(self._image, self._plan.buffers).view(dtype("ring_buffer"))
+        try:
+            for number, (drive, memory) in enumerate(zip(self._drives, given, strict=True)):
+                rows[number * self.options.buffers + row] = self._describe(drive, memory, access, lists)
+        except BaseException:
+            for memory in lists:
+                memory.close()
+            raise
+        for number in range(len(self._drives)):
+            self._upload_buffer(number * self.options.buffers + row)
+        self._lists[row] = lists
+        buffer = RegisteredBuffer(row=row, address=given[0].address, nbytes=given[0].nbytes, access=access)
+        self._buffers[row] = buffer
+        return buffer
+
+    def _describe(self, drive: Drive, memory: DmaMemory, access: Access, lists: list[DmaMemory]) -> NDArray[np.void]:
+        """The device's record of a buffer for one drive; its list memory is added to ``lists``."""
+        import numpy as np
+
+        page_bytes = drive.handle.page_bytes
+        pages = prp_list.page_addresses(memory.runs, page_bytes)
+        layout = prp_list.plan(len(pages), page_bytes)
+        space = drive.dma.allocate(layout.pages * page_bytes, alignment=page_bytes)
+        lists.append(space)
+        list_pages = prp_list.page_addresses(space.runs, page_bytes)[: layout.pages]
+        space.write(0, prp_list.fill(layout, pages, list_pages).tobytes())
+        table = drive.dma.allocate(8 * layout.pages)
+        lists.append(table)
+        table.write(0, list_pages.tobytes())
+        row = np.zeros((), dtype("ring_buffer"))
+        row["bytes"] = memory.nbytes
+        row["bus"] = memory.runs[0][0]
+        row["contiguous"] = bool((np.diff(pages) == page_bytes).all())
+        row["entries"] = layout.entries
+        row["list"] = space.address
+        row["list_pages"] = table.address
+        row["skewed_pages"] = table.address + 8 * layout.plain_pages
+        row["skew"] = layout.skew
+        row["access"] = access
+        return row
+
+    def _upload_buffer(self, row: int) -> None:
+        size = dtype("ring_buffer").itemsize
+        self._upload(tables.Section(self._plan.buffers.offset + row * size, size))
+
+    def unregister(self, buffer: RegisteredBuffer) -> None:
+        """Forgets a buffer; its memory may be unmapped then.
+
+        Raises:
+            BufferInvalid: it is not registered.
+            RingBusy: a batch is in flight, or a queue has commands whose end is not known: the drive might still move
+                data. Wait, or `recover`, first.
+        """
+        if not (0 <= buffer.row < len(self._buffers)) or self._buffers[buffer.row] is not buffer:
+            raise BufferInvalid("unregister a buffer", f"buffer {buffer.row} is not registered", "Unregister it once.")
+        self._require_idle("unregister a buffer")
+        if any(queue.health for queue in self.statistics().queues):
+            raise RingBusy(
+                "unregister a buffer", "a queue has commands whose end is not known", "Call recover() first."
+            )
+        rows = tables.section(self._image, self._plan.buffers).view(dtype("ring_buffer"))
+        for number in range(len(self._drives)):
+            at = number * self.options.buffers + buffer.row
+            rows[at] = 0
+            self._upload_buffer(at)
+        self._buffers[buffer.row] = None
+        for memory in self._lists.pop(buffer.row):
+            memory.close()
+
+    # ---- batches ----
+
+    def get_iocb(self) -> Iocb:
+        """An empty batch to fill. It stays the caller's until `wait_cqe`, or `put_iocb`.
+
+        Raises:
+            RingBusy: all `RingOptions.batches` are taken.
+        """
+        for iocb in self._iocbs:
+            if iocb.stage is Stage.FREE:
+                iocb.clear()
+                iocb.stage = Stage.FILLING
+                return iocb
+        raise RingBusy(
+            "take a batch", f"all {len(self._iocbs)} are taken", "Wait for one, or raise RingOptions.batches."
+        )
+
+    def put_iocb(self, iocb: Iocb) -> None:
+        """Gives back a batch that is not to be issued."""
+        self._require_stage(iocb, Stage.FILLING, "give a batch back")
+        iocb.stage = Stage.FREE
+
+    def issue_io(self, iocb: Iocb, stream: Stream | None = None) -> None:
+        """Hands a batch to the device: one copy, one launch, one event. Does not block.
+
+        Work enqueued on the stream before it is finished first; what the batch moved is there for work enqueued after.
+
+        Args:
+            iocb: of `get_iocb`, filled. An empty one costs nothing.
+            stream: where to enqueue; None takes the ring's own.
+
+        Raises:
+            RingError: it is not being filled.
+        """
+        import numpy as np
+
+        self._require_stage(iocb, Stage.FILLING, "issue a batch")
+        iocb.stage = Stage.IN_FLIGHT
+        count = iocb.command_count
+        if count == 0:
+            return
+        # No kernel has run: so every request says "not run" until one tells more.
+        iocb.results[:count].view(np.uint8)[:] = 0
+        where = stream or self._stream
+        where.copy(iocb.requests, iocb.staging, iocb.request_bytes)
+        self._launch(iocb, where)
+        where.record(iocb.done)
+
+    def _launch(self, iocb: Iocb, stream: Stream) -> None:
+        from tutti_hal.shim import LaunchConfig, launch
+
+        options, plan, base = self.options, self._plan, self._memory.address
+        lanes = self._lanes(iocb.command_count)
+        block = min(options.block, lanes)
+        launch(
+            stream,
+            LaunchConfig(grid=-(-lanes // block), block=block),
+            self._kernel,
+            base + plan.targets.offset,
+            base + plan.queues.offset,
+            base + plan.buffers.offset,
+            iocb.requests.address,
+            self._statuses.address,
+            iocb.mapped.address,
+            iocb.number * options.batch_limit,
+            iocb.command_count,
+            options.limit_ns,
+            self._epoch_word.address,
+            self._epoch,
+        )
+
+    def _lanes(self, commands: int) -> int:
+        """Whole waves, each lane with a burst to submit, and no more than allowed."""
+        width = self._wave_width
+        wanted = -(-commands // BURST)
+        return max(min(-(-wanted // width) * width, self.options.lanes), 1)
+
+    def query(self, iocb: Iocb) -> bool:
+        """True when `wait_cqe` would not block. Does not block.
+
+        Raises:
+            RingError: it was not issued.
+        """
+        self._require_stage(iocb, Stage.IN_FLIGHT, "query a batch")
+        return iocb.command_count == 0 or iocb.done.query()
+
+    def wait_cqe(self, iocb: Iocb) -> NDArray[np.void]:
+        """Waits for a batch and returns one completion for each of its requests, in their order.
+
+        Ends in bounded time: the device gives every command `RingOptions.limit_ns`. A request that did not end well is
+        no exception: look at ``state``, ``sct`` and ``sc`` (`batch.completion_dtype`), or ask `batch.succeeded`.
+
+        Raises:
+            RingError: it was not issued.
+            TuttiError: the launch itself failed; then every request of the batch that has no other state is NOT_RUN.
+        """
+        self._require_stage(iocb, Stage.IN_FLIGHT, "wait for a batch")
+        try:
+            if iocb.command_count:
+                iocb.done.synchronize()
+            return iocb.completions(iocb.results[: iocb.command_count])
+        finally:
+            iocb.stage = Stage.FREE
+
+    # ---- trouble ----
+
+    def stop(self) -> None:
+        """Makes running kernels end soon: nothing more is submitted, what is in flight ends as STOPPED.
+
+        Returns at once. The queues that had commands in flight must be recovered, then `resume` allows new batches.
+        """
+        import numpy as np
+
+        self._epoch_word.numpy(np.uint32)[0] = (self._epoch + 1) & 0xFFFFFFFF
+
+    def resume(self) -> None:
+        """Allows batches again after `stop`.
+
+        Raises:
+            RingBusy: a batch is in flight.
+        """
+        import numpy as np
+
+        self._require_idle("resume")
+        self._epoch = int(self._epoch_word.numpy(np.uint32)[0])
+
+    def recover(self) -> int:
+        """Deletes and creates again every queue that is not well, and returns how many there were.
+
+        Blocks for a few admin commands per queue. Commands whose end was not known are over when it returns: the
+        drive moves none of their data any more.
+
+        Raises:
+            RingBusy: a batch is in flight.
+            ControllerError: a drive does not answer: reset it, and make the ring anew.
+        """
+        self._require_idle("recover queues")
+        sick = [row for row, queue in enumerate(self.statistics().queues) if queue.health]
+        for row in sick:
+            drive = self._drives[row // self.options.queues_per_drive]
+            self._pairs[row] = drive.handle.recreate_queue_pair(self._pairs[row])
+            self._fill_queue(row)
+            size = dtype("ring_queue").itemsize
+            self._upload(tables.Section(self._plan.queues.offset + row * size, size))
+            self._upload(self._plan.private[row].whole)
+        return len(sick)
+
+    def statistics(self) -> Statistics:
+        """Counters of every queue. Copies them from the device, behind what is enqueued on the ring's own stream."""
+        per_drive = self.options.queues_per_drive
+        return Statistics(
+            tuple(
+                QueueStatistics.of(state, row // per_drive, self._pairs[row].qid)
+                for row, state in enumerate(self._read_states())
+            )
+        )
+
+    def _read_states(self) -> list[NDArray[np.void]]:
+        """A copy of every queue's words."""
+        import numpy as np
+
+        states = []
+        for private in self._plan.private:
+            state = np.zeros(1, dtype("ring_queue_state"))
+            self._stream.copy(state.view(np.uint8), self._memory.part(private.state.offset, private.state.nbytes))
+            states.append(state[0])
+        return states
+
+    # ---- the end ----
+
+    def _require_stage(self, iocb: Iocb, stage: Stage, tried: str) -> None:
+        if iocb.stage is not stage or self._iocbs[iocb.number] is not iocb:
+            raise RingError(tried, f"it is {iocb.stage.value}", f"It must be {stage.value}: see Iocb.")
+
+    def _require_idle(self, tried: str) -> None:
+        busy = sum(iocb.stage is Stage.IN_FLIGHT for iocb in self._iocbs)
+        if busy:
+            raise RingBusy(tried, f"{busy} batches are in flight", "Wait for them: wait_cqe.")
+
+    def close(self) -> None:
+        """Waits for what is in flight, deletes the queue pairs, then gives the memory back. May be called twice.
+
+        The drives abort what they still had of these queues, so that registered memory is the caller's again.
+
+        Raises:
+            ControllerError: a drive did not delete its queues.
+        """
+        for iocb in self._iocbs:
+            if iocb.stage is Stage.IN_FLIGHT and iocb.command_count:
+                iocb.done.synchronize()
+            iocb.stage = Stage.FREE
+        lists, self._lists = self._lists, {}
+        with ExitStack() as after:
+            # The lists go last: a drive may read them until its queues are gone.
+            for held in lists.values():
+                for memory in held:
+                    after.callback(memory.close)
+            self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -30,6 +30,11 @@ struct Command {
     uint64_t order = 0;
 };
 
+// Order of a heap with the earliest start on top.
+inline bool starts_later(const Command *a, const Command *b) {
+    return a->due_ns != b->due_ns ? a->due_ns > b->due_ns : a->order > b->order;
+}
+
 class CommandPool {
   public:
     Command *take() {

@@ -62,7 +62,8 @@ class ErrorLog {
 
     void record(uint16_t qid, const Sqe &sqe, Status status) {
         const std::lock_guard lock(mutex_);
-        entries_[count_ % kEntries] = {++count_, qid, sqe.cid(), status, sqe.slba(), sqe.nsid()};
+        const uint64_t number = count_++;
+        entries_[number % kEntries] = {number + 1, qid, sqe.cid(), status, sqe.slba(), sqe.nsid()};
     }
     uint64_t count() const {
         const std::lock_guard lock(mutex_);

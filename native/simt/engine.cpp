@@ -142,6 +142,8 @@ uint64_t tt_world_now_ns(const tt_world *world) { return world_of(world)->now_ns
 
 uint64_t tt_world_steps(const tt_world *world) { return world_of(world)->steps(); }
 
+uint64_t tt_world_live_words(const tt_world *world) { return world_of(world)->memory().live_words(); }
+
 uint64_t tt_world_choices(const tt_world *world, uint32_t *pairs, uint64_t capacity) {
     return world_of(world)->scheduler().copy_choices(pairs, capacity);
 }

@@ -95,6 +95,7 @@ void ResidentBlock::end(Lane &self) {
         if (!error.empty())
             launch_.fail(TT_RUN_TRAP, error);
     }
+    happens_before(this);
     yield(self);
     __builtin_trap(); /* nobody switches to a lane that is done */
 }
@@ -180,6 +181,7 @@ void Worker::admit() {
 
 void Worker::retire(std::size_t index) {
     ResidentBlock &gone = *resident_[index];
+    happens_after(&gone);
     gone.abandon();
     PoolLaunch &launch = gone.launch();
     const std::uint32_t lanes = gone.block().count;

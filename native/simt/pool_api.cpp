@@ -37,8 +37,10 @@ void block_until_woken(Lane &lane) {
 
 void block_barrier(tt_lane_face *face) {
     Lane &lane = enter(face, Primitive::block_barrier, __builtin_return_address(0));
+    happens_before(lane.block);
     if (!lane.block->arrive_barrier(lane))
         block_until_woken(lane);
+    happens_after(lane.block);
 }
 
 void wave_sync(tt_lane_face *face) {

@@ -39,6 +39,7 @@ class World final : public ReadChooser {
     void host_store(std::uint64_t address, std::uint64_t value, std::uint32_t bytes);
 
     Memory &memory() { return memory_; }
+    const Memory &memory() const { return memory_; }
     const Scheduler &scheduler() const { return scheduler_; }
     std::uint64_t now_ns() const { return clock_ps_ / 1000; }
     std::uint64_t steps() const { return steps_; }

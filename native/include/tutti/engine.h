@@ -143,6 +143,8 @@ TT_EXPORT void tt_world_host_store(tt_world *world, void *address, uint64_t valu
 
 TT_EXPORT uint64_t tt_world_now_ns(const tt_world *world);
 TT_EXPORT uint64_t tt_world_steps(const tt_world *world);
+/* Words that have a history now: bounded however long a run is (each store ages the others). */
+TT_EXPORT uint64_t tt_world_live_words(const tt_world *world);
 
 /* The choices since the world was created or reset, as pairs (taken, alternatives): what a script replays and an
  * explorer varies. Returns the number of pairs, and writes up to capacity of them; the first 16,777,216 are kept. */

@@ -131,6 +131,29 @@ static void lane_switches(uint32_t rounds) {
         tt_host_pause();
 }
 
+/* A plain data race between lanes of one OS thread, for ThreadSanitizer to find: they take turns and never agree. */
+static void plain_race(uint32_t *word) {
+    for (int i = 0; i < 10; ++i) {
+        *reinterpret_cast<volatile uint32_t *>(word) += 1;
+        tt_host_pause();
+    }
+}
+
+/* Plain data handed over by fences and relaxed flags: no race. */
+static void fenced_handover(uint32_t *data, uint32_t *flag) {
+    if (tt_host_thread_index_x() == 0) {
+        *data = 42;
+        tt_host_fence_device();
+        tt_host_store_relaxed_dev_u32(flag, 1);
+    } else {
+        while (tt_host_load_relaxed_dev_u32(flag) == 0)
+            tt_host_pause();
+        tt_host_fence_device();
+        if (*data != 42)
+            tt_host_trap();
+    }
+}
+
 static void crc_of(uint32_t *out, uint64_t value) {
     tt_host_store_relaxed_dev_u32(out, tt_host_crc32c_u32(0xffffffffu, static_cast<uint32_t>(value)));
     tt_host_store_relaxed_dev_u32(out + 1, tt_host_crc32c_u64(0xffffffffu, value));
@@ -139,4 +162,4 @@ static void crc_of(uint32_t *out, uint64_t value) {
 MODULE(KERNEL(barrier_rounds), KERNEL(barrier_early_exit), KERNEL(barrier_mismatch), KERNEL(lock_in_wave),
        KERNEL(wait_across_waves), KERNEL(wait_across_blocks), KERNEL(spin_without_pause), KERNEL(spin_with_pause),
        KERNEL(spin_on_clock), KERNEL(sleeper), KERNEL(trap_one), KERNEL(geometry), KERNEL(shared_storage),
-       KERNEL(lane_switches), KERNEL(crc_of))
+       KERNEL(lane_switches), KERNEL(crc_of), KERNEL(plain_race), KERNEL(fenced_handover))

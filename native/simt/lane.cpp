@@ -130,13 +130,16 @@ void Block::fill(std::byte *memory, std::uint64_t bytes) {
 
 void *Block::shared(const void *key, std::uint64_t bytes, std::uint64_t align) {
     for (const Piece &piece : pieces_)
-        if (piece.key == key)
+        if (piece.key == key) {
+            happens_after(piece.aligned); /* another lane has allocated it */
             return piece.aligned;
+        }
     Piece piece{key, std::make_unique_for_overwrite<std::byte[]>(bytes + align), nullptr};
     fill(piece.memory.get(), bytes + align);
     const auto start = reinterpret_cast<std::uintptr_t>(piece.memory.get());
     piece.aligned = reinterpret_cast<void *>((start + align - 1) & ~static_cast<std::uintptr_t>(align - 1));
     pieces_.push_back(std::move(piece));
+    happens_before(pieces_.back().aligned);
     return pieces_.back().aligned;
 }
 

@@ -265,6 +265,7 @@ Memory::Message Memory::message_of(const Agent &agent, std::uint32_t value, Sequ
 
 bool Memory::known(const Agent &agent, const Message &message, Sequence lower) const {
     return message.sequence <= lower || message.sequence <= floor_ ||
+           message.published[0] <= agent.current.generation(0) || message.published[1] <= agent.current.generation(1) ||
            (message.posted &&
             (message.writer == agent.serial || agent.current.of_posted(message.writer) >= message.sequence));
 }
@@ -429,19 +430,52 @@ std::uint64_t Memory::atomic(Agent &agent, std::uint64_t address, std::uint32_t 
 
 /* ---- fences and barriers ---- */
 
+/* Marks what the agent knows word by word as known to all who fence for this audience from now on. */
+void Memory::publish(Agent &agent, int audience) {
+    Audience &all = audiences_[audience];
+    const std::uint64_t generation = all.generation + 1;
+    bool news = false;
+    for (const View::Entry &entry : agent.current.words()) {
+        const Page *page = entry.sequence > floor_ ? page_of(entry.key) : nullptr;
+        Cell *cell = page != nullptr ? page->cells[entry.key % kPageWords].get() : nullptr;
+        if (cell == nullptr)
+            continue;
+        for (auto message = cell->messages.rbegin(); message != cell->messages.rend(); ++message)
+            if (message->sequence <= entry.sequence) {
+                if (message->sequence == entry.sequence && message->published[audience] > generation) {
+                    message->published[audience] = generation;
+                    news = true;
+                }
+                break;
+            }
+    }
+    if (news)
+        all.generation = generation;
+    agent.current.raise_generation(audience, all.generation);
+}
+
 void Memory::fence(Agent &agent, std::uint32_t scope) {
     const bool lane = agent.kind == AgentKind::lane;
-    View *global[3] = {lane ? &agent.sim_block->sc : nullptr, lane ? &sc_device_ : nullptr, &sc_system_};
     for (std::uint32_t distance = 0; distance <= scope; ++distance) {
         agent.current.join(agent.acquire[distance], floor_);
         agent.acquire[distance].clear();
-        if (global[distance] != nullptr)
-            agent.current.join(*global[distance], floor_);
     }
+    if (lane)
+        agent.current.join(agent.sim_block->sc, floor_);
+    for (std::uint32_t distance = 1; distance <= scope; ++distance)
+        if (lane || distance == TT_SCOPE_SYSTEM) {
+            const int audience = static_cast<int>(distance) - 1;
+            agent.current.join(audiences_[audience].view, floor_);
+            publish(agent, audience);
+        }
+    if (scope != TT_SCOPE_BLOCK)
+        agent.current.clear_words();
+    if (lane)
+        agent.sim_block->sc = agent.current;
     for (std::uint32_t distance = 0; distance <= scope; ++distance) {
-        if (global[distance] != nullptr)
-            *global[distance] = agent.current;
         agent.release[distance] = agent.current;
+        if (distance != TT_SCOPE_BLOCK && (lane || distance == TT_SCOPE_SYSTEM))
+            audiences_[distance - 1].view = agent.current;
     }
 }
 
@@ -489,8 +523,8 @@ void Memory::forget() {
     expiries_.clear();
     floor_ = last_;
     live_words_ = 0;
-    sc_device_.clear();
-    sc_system_.clear();
+    for (Audience &audience : audiences_)
+        audience = {};
     register_views_.clear();
     for (auto &[address, arrivals] : registers_)
         for (Arrival &arrival : arrivals)

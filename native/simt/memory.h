@@ -88,6 +88,7 @@ class Memory {
         bool by_lane = false;
         bool posted = false;
         Sequence sequence = 0;
+        std::uint64_t published[2] = {UINT64_MAX, UINT64_MAX}; /* in these generations, to device and system */
         View released[3];
     };
     struct Cell {
@@ -159,8 +160,13 @@ class Memory {
     Sequence last_ = 0;
     Sequence floor_ = 0;
     std::uint64_t live_words_ = 0;
-    View sc_device_;
-    View sc_system_;
+    /* What sequentially consistent fences have published, to the device and to the system. */
+    struct Audience {
+        std::uint64_t generation = 0;
+        View view; /* its words are empty: they are in messages' generations */
+    };
+    void publish(Agent &agent, int audience);
+    Audience audiences_[2];
 };
 
 } // namespace tutti::simt

@@ -67,11 +67,35 @@ void View::raise_posted(std::uint32_t controller, Sequence sequence) {
     posted.push_back({controller, sequence});
 }
 
+const std::vector<View::Entry> &View::words() const {
+    static const std::vector<Entry> none;
+    return data_ != nullptr ? data_->words : none;
+}
+
+void View::clear_words() {
+    if (data_ == nullptr || data_->words.empty())
+        return;
+    if (data_->posted.empty()) {
+        drop();
+        data_ = nullptr;
+    } else if (data_->references > 1) {
+        Data *fresh = new Data;
+        fresh->posted = data_->posted;
+        --data_->references;
+        data_ = fresh;
+    } else {
+        data_->words.clear();
+    }
+}
+
 void View::join(const View &other, Sequence floor) {
+    raise_generation(0, other.generations_[0]);
+    raise_generation(1, other.generations_[1]);
     if (other.data_ == nullptr || other.data_ == data_)
         return;
     if (data_ == nullptr) {
-        *this = other;
+        data_ = other.data_;
+        ++data_->references;
         return;
     }
     for (const Entry &entry : other.data_->posted)

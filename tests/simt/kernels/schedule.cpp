@@ -134,7 +134,8 @@ static void lane_switches(uint32_t rounds) {
 /* A plain data race between lanes of one OS thread, for ThreadSanitizer to find: they take turns and never agree. */
 static void plain_race(uint32_t *word) {
     for (int i = 0; i < 10; ++i) {
-        *reinterpret_cast<volatile uint32_t *>(word) += 1;
+        volatile uint32_t *plain = word;
+        *plain = *plain + 1;
         tt_host_pause();
     }
 }

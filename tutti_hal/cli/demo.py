@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
     work = parser.add_argument_group("what is moved")
-    work.add_argument("--requests", type=whole_number(1), metavar="N", help="requests to replay (default 48)")
+    work.add_argument("--requests", type=whole_number(1), metavar="N", help="requests to replay (default 24; of a trace file, all)")
     work.add_argument(
         "--seed", type=whole_number(0, 2**64 - 1), default=1, help="of trace, bytes and faults (default 1)"
     )
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--blocks-per-hash", type=whole_number(1), metavar="N", help="of 32 16-token blocks (default 1)")
     model.add_argument(
-        "--budget-mib", type=whole_number(1), default=1024, metavar="MIB", help="bytes moved (default 1024)"
+        "--budget-mib", type=whole_number(1), default=1536, metavar="MIB", help="bytes moved (default 1536)"
     )
     model.add_argument(
         "--compute-us",

@@ -27,7 +27,7 @@ from tutti_hal.workload.trace import TraceRequest, read_trace, write_trace
 if TYPE_CHECKING:
     from tutti_hal.profile import Profile
 
-_DEFAULT_REQUESTS = 48
+_DEFAULT_REQUESTS = 24
 _REASONS_SHOWN = 20
 _MIB = 1 << 20
 

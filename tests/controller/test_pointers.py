@@ -148,6 +148,11 @@ def test_prp_refusals(host: Host) -> None:
     assert status(16, pages[0] + 4, lists.bus(0)) == INVALID_FIELD
     lists.put(0, struct.pack("<2Q", pages[1], 0x9000))
     assert status(16, pages[0] + 4, lists.bus(0)) == DATA_TRANSFER
+    # entries that fill their page to its end: the last one is data, no pointer
+    lists.put(PAGE - 16, struct.pack("<2Q", pages[1], pages[2]))
+    memory.put(0, bytes(3 * PAGE))
+    assert status(16, pages[0] + 4, lists.bus(PAGE - 16)) == OK
+    assert memory.get(2 * PAGE, 4) == stored(host, 15, 512)[-4:]
     # a chain pointer with an offset, and one that leads nowhere
     lists.put(PAGE - 16, struct.pack("<2Q", pages[1], lists.pages()[1] + 8))
     assert status(24, pages[0] + 4, lists.bus(PAGE - 16)) == PRP_OFFSET

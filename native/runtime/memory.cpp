@@ -15,9 +15,16 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kDefaultLimit = size_t{8} << 30;
-// Arenas lie at fixed addresses where possible, so that a replayed run sees the same pointers.
-constexpr uintptr_t kArenaHint = uintptr_t{0x2000} << 32;
+// Arenas lie at fixed addresses where possible, so that a replayed run sees the same pointers. ThreadSanitizer keeps
+// most addresses for itself: there they are small, and lie where the kernel puts them.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kFixedArenas = false;
+constexpr size_t kArenaSize = size_t{16} << 30;
+#else
+constexpr bool kFixedArenas = true;
 constexpr size_t kArenaSize = size_t{256} << 30;
+#endif
+constexpr uintptr_t kArenaHint = uintptr_t{0x2000} << 32;
 // Fresh memory holds nothing a program may rely on. Small allocations show it; large ones keep the kernel's zeroes,
 // for filling them would cost their pages.
 constexpr size_t kPoisonUpTo = size_t{1} << 20;
@@ -67,9 +74,12 @@ Arena::~Arena() {
 
 bool Arena::reserve(uintptr_t hint) {
     for (size_t size = kArenaSize; size >= (size_t{1} << 30); size /= 4) {
-        for (const int fixed : {MAP_FIXED_NOREPLACE, 0}) {
-            void *at = mmap(reinterpret_cast<void *>(hint), size, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+        for (const bool fixed : {true, false}) {
+            if (fixed && !kFixedArenas) {
+                continue;
+            }
+            void *at = mmap(reinterpret_cast<void *>(fixed ? hint : 0), size, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (fixed ? MAP_FIXED_NOREPLACE : 0), -1, 0);
             if (at != MAP_FAILED) {
                 base_ = reinterpret_cast<uintptr_t>(at);
                 size_ = size;

@@ -1,0 +1,86 @@
+"""Pages that are made from what they describe: the contract tables, the root documents, the command line's own help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = ROOT / "tutti_hal" / "spec"
+
+
+def _cell(value: Any) -> str:
+    """One table cell: lists joined, line breaks and bars out of the way."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        value = ", ".join(str(item) for item in value)
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+def _table(title: str, intro: str, key: str, rows: dict[str, dict[str, Any]]) -> str:
+    """A page with one section per entry: its name as the anchor, its fields as a list."""
+    lines = [f"# {title}", "", intro, ""]
+    for name, fields in rows.items():
+        lines += [f"## {name}", ""]
+        if not isinstance(fields, dict):
+            lines += [_cell(fields), ""]
+            continue
+        for field, value in fields.items():
+            lines.append(f"* **{field}**: {_cell(value)}")
+        lines.append("")
+    if len(lines) < 10:
+        raise ValueError(f"{title}: no entries under {key}; the page would be empty")
+    return "\n".join(lines)
+
+
+def _load(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((SPEC / name).read_text(encoding="utf-8"))
+    return loaded
+
+
+def _command_line() -> str:
+    """Every verb's help, as the command prints it."""
+    from tutti_hal.cli.main import VERBS
+
+    lines = ["# Command line", "", "Printed by the command itself.", ""]
+    for verb in ("", *VERBS):
+        words = [verb] if verb else []
+        done = subprocess.run(
+            [sys.executable, "-m", "tutti_hal", *words, "--help"],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"COLUMNS": "100", "NO_COLOR": "1", "PATH": "/usr/bin:/bin"},
+        )
+        lines += [f"## {'tutti-hal ' + verb if verb else 'tutti-hal'}", "", "```text", done.stdout.rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages before mkdocs reads the navigation."""
+    made = {
+        "contract/host_api.md": _table(
+            "Host functions", "From `spec/host_api.yaml`.", "functions", _load("host_api.yaml")["functions"]
+        ),
+        "contract/primitives.md": _table(
+            "Device primitives", "From `spec/primitives.yaml`.", "primitives", _load("primitives.yaml")["primitives"]
+        ),
+        "contract/capabilities.md": _table(
+            "Capabilities", "From `spec/capabilities.yaml`.", "capabilities", _load("capabilities.yaml")["capabilities"]
+        ),
+        "contract/clauses.md": _table(
+            "Clauses", "From `spec/clauses.yaml`.", "clauses", _load("clauses.yaml")["clauses"]
+        ),
+        "architecture.md": (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"),
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        "cli.md": _command_line(),
+    }
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    return files

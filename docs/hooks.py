@@ -69,7 +69,7 @@ def on_files(files: Files, config: Any) -> Files:
             "Host functions", "From `spec/host_api.yaml`.", "functions", _load("host_api.yaml")["functions"]
         ),
         "contract/primitives.md": _table(
-            "Device primitives", "From `spec/primitives.yaml`.", "primitives", _load("primitives.yaml")["primitives"]
+            "Device primitives", "From `spec/primitives.yaml`.", "families", _load("primitives.yaml")["families"]
         ),
         "contract/capabilities.md": _table(
             "Capabilities", "From `spec/capabilities.yaml`.", "capabilities", _load("capabilities.yaml")["capabilities"]

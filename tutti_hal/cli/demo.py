@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
     work = parser.add_argument_group("what is moved")
-    work.add_argument("--requests", type=whole_number(1), metavar="N", help="requests to replay (default 24; of a trace file, all)")
+    work.add_argument(
+        "--requests", type=whole_number(1), metavar="N", help="requests to replay (default 24; of a trace file, all)"
+    )
     work.add_argument(
         "--seed", type=whole_number(0, 2**64 - 1), default=1, help="of trace, bytes and faults (default 1)"
     )
@@ -131,13 +133,20 @@ def _check_combination(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM unwinds as Ctrl-C does, so that files and threads are gone; the exit code says which it was."""
+    """SIGTERM and SIGHUP unwind as Ctrl-C does, so that files and threads are gone; the exit code says which it was.
 
-    def leave(_signal: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + signal.SIGTERM)
+    What the caller has ignored, as ``nohup`` does, stays ignored.
+    """
 
-    before = signal.signal(signal.SIGTERM, leave)
+    def leave(signum: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
     try:
+        for signum, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(signum, leave)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -430,6 +430,8 @@ class Ring:
         Ends in bounded time: the device gives every command `RingOptions.limit_ns`. A request that did not end well is
         no exception: look at ``state``, ``sct`` and ``sc`` (`batch.completion_dtype`), or ask `batch.succeeded`.
 
+        Ctrl-C in the wait leaves the batch in flight: wait again, or `close` does, before its memory goes.
+
         Raises:
             RingError: it was not issued.
             TuttiError: the launch itself failed; then every request of the batch that has no other state is NOT_RUN.
@@ -438,9 +440,12 @@ class Ring:
         try:
             if iocb.command_count:
                 iocb.done.synchronize()
-            return iocb.completions(iocb.results[: iocb.command_count])
-        finally:
+            completions = iocb.completions(iocb.results[: iocb.command_count])
+        except Exception:
             iocb.stage = Stage.FREE
+            raise
+        iocb.stage = Stage.FREE
+        return completions
 
     # ---- trouble ----
 

@@ -85,6 +85,8 @@ class Rig:
         self._batch = batch
         self._batches = 0
         self._own_calls = 0
+        # Bring-up rang admin doorbells and called the host API; what counts begins here.
+        self._begin = self._count()
 
     @classmethod
     @contextmanager
@@ -152,7 +154,10 @@ class Rig:
         return _Flight(self, direction, transfers.copy())
 
     def statistics(self) -> TransportStatistics:
-        """The counters now. What it costs itself in host calls is not counted."""
+        """The counters since the rig was made. What it costs itself in host calls is not counted."""
+        return self._count().since(self._begin)
+
+    def _count(self) -> TransportStatistics:
         device = self._ring.device
         before = device.host_calls.total()
         queues = self._ring.statistics()

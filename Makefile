@@ -56,7 +56,7 @@ format: $(VENV)/.dev ## apply ruff and clang-format
 	@find native benchmarks tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format -i
 
 types: $(VENV)/.dev ## mypy --strict on the installed form of the package
-	@$(PY) -P .ci/types.py
+	@$(PY) .ci/check_types.py
 
 check: $(VENV)/.dev ## every gate of docs/gates.md with its budget
 	@$(PY) .ci/gates.py
@@ -70,7 +70,7 @@ bench: $(VENV)/.dev ## the figures of benchmarks/, each beside its baseline
 
 docs: $(VENV)/.dev ## the documentation into site/
 	@$(PY) -m pip install -q --disable-pip-version-check -e '.[docs]'
-	@$(VENV)/bin/mkdocs build --strict --quiet
+	@$(PY) -m sphinx -q -W --keep-going -b html docs site
 
 golden: $(VENV)/.dev ## write the golden files of generation again
 	@$(PY) -m pytest tests/codegen --update-golden -q

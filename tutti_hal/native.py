@@ -46,7 +46,7 @@ def ffi_and_library() -> tuple[Any, Any]:
             ffi.cdef(declarations(header.read_text(encoding="utf-8")))
     path = native_library()
     try:
-        library = ffi.dlopen(str(path))
+        library: Any = ffi.dlopen(str(path))
     except OSError as error:
         raise NativeError(f"load {path}", str(error), "Install the package again: pip install .") from error
     found = int(library.tt_abi_version())

@@ -1,4 +1,8 @@
-"""Pages that are made from what they describe: the contract tables, the root documents, the command line's own help."""
+"""Sphinx configuration, and the pages that are made from what they describe.
+
+The contract's tables, the root documents and the command line's own help are written into ``docs/generated/`` when a
+build starts; git does not track them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from mkdocs.structure.files import File, Files
+
+project = "tutti-hal"
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["conf.py"]
+html_theme = "furo"
+html_title = "tutti-hal"
+myst_heading_anchors = 3
+nitpicky = True
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "tutti_hal" / "spec"
@@ -62,25 +74,28 @@ def _command_line() -> str:
     return "\n".join(lines)
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages before mkdocs reads the navigation."""
-    made = {
-        "contract/host_api.md": _table(
+def pages() -> dict[str, str]:
+    """Every generated page: its path under ``docs/generated/`` and its text."""
+    return {
+        "host_api.md": _table(
             "Host functions", "From `spec/host_api.yaml`.", "functions", _load("host_api.yaml")["functions"]
         ),
-        "contract/primitives.md": _table(
+        "primitives.md": _table(
             "Device primitives", "From `spec/primitives.yaml`.", "families", _load("primitives.yaml")["families"]
         ),
-        "contract/capabilities.md": _table(
+        "capabilities.md": _table(
             "Capabilities", "From `spec/capabilities.yaml`.", "capabilities", _load("capabilities.yaml")["capabilities"]
         ),
-        "contract/clauses.md": _table(
-            "Clauses", "From `spec/clauses.yaml`.", "clauses", _load("clauses.yaml")["clauses"]
-        ),
+        "clauses.md": _table("Clauses", "From `spec/clauses.yaml`.", "clauses", _load("clauses.yaml")["clauses"]),
         "architecture.md": (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"),
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
         "cli.md": _command_line(),
     }
-    for path, text in made.items():
-        files.append(File.generated(config, path, content=text))
-    return files
+
+
+def setup(app: Any) -> None:
+    """Write the generated pages before Sphinx looks for sources."""
+    folder = Path(app.srcdir) / "generated"
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from tutti_hal.backends.host.sim import SimOptions, World
 
+from tutti_hal.errors import RuntimeFailure
 from tutti_hal.io_uring import Drive, Iocb, RegisteredBuffer, Ring, RingOptions
 from tutti_hal.native import ffi_and_library
 from tutti_hal.nvme.handle import ControllerHandle
@@ -53,6 +54,21 @@ class Rig:
         contiguous: bool = False,
     ) -> None:
         self.stack = ExitStack()
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self._make(arch, options, drives, sim, data_bytes, templates, contiguous)
+            undo.pop_all()
+
+    def _make(
+        self,
+        arch: str,
+        options: RingOptions | None,
+        drives: list[ControllerConfig] | None,
+        sim: SimOptions | None,
+        data_bytes: int,
+        templates: Path | None,
+        contiguous: bool,
+    ) -> None:
         self.device = Device(f"host:{arch}")
         self.world: World | None = None
         if arch.startswith("sim"):
@@ -116,6 +132,10 @@ class Rig:
         return iocb
 
     def close(self) -> None:
+        # A kernel that failed leaves its device refusing everything: the world must work again to be taken apart.
+        if self.world is not None:
+            with suppress(RuntimeFailure):
+                self.world.reset()
         self.stack.close()
 
     def __enter__(self) -> Self:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from rig import BLOCK, Rig, drive
-
 from tutti_hal.backends.host.sim import SimOptions
+
 from tutti_hal.io_uring import Health, RingOptions, State, Why, succeeded
 from tutti_hal.nvme.software import CompletionOrder, FaultAction, FaultRule
 
@@ -83,8 +83,7 @@ def test_a_lost_completion_ends_at_its_deadline_and_the_queue_is_made_anew() -> 
         assert succeeded(done[1:]).all()
 
         assert rig.ring.recover() == 1
-        written, read, exact = rig.round_trip(20)
-        assert exact
+        assert rig.round_trip(20)[2]
 
 
 def test_a_repeated_completion_is_counted_and_changes_nothing() -> None:
@@ -142,7 +141,7 @@ def test_more_commands_than_entries_rest_on_the_reported_head() -> None:
         how = SimOptions(policy="random", seed=seed)
         wide = options(depth=3, cq_depth=32, command_limit=20)
         with Rig("sim-w32", wide, drives=[drive(order=CompletionOrder.RANDOM, hold_ns=4000)], sim=how) as rig:
-            written, read, exact = rig.round_trip(40)
+            written, _, exact = rig.round_trip(40)
             assert succeeded(written).all()
             assert exact
 

@@ -166,7 +166,11 @@ def _aot(_: Sequence[Candidate]) -> Iterator[Judgement]:
 def _cache(_: Sequence[Candidate]) -> Iterator[Judgement]:
     from tutti_hal.toolchain import cache
 
-    folder = cache.folder()
+    try:
+        folder = cache.folder()
+    except TuttiError as error:
+        yield Judgement("cache.writable", "warn", error.found, error.fix)
+        return
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=there):

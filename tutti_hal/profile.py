@@ -315,7 +315,8 @@ def _listing(what: str, everyone: Sequence[Candidate]) -> str:
         state = "usable" if candidate.usable else "not usable"
         if candidate.usable and candidate.needs_naming:
             state = "usable when named"
-        lines.append(f"  {candidate.vendor}: {state}: {candidate.reason}")
+        reason = "as said above" if candidate.reason == what else candidate.reason.replace("\n", "\n      ")
+        lines.append(f"  {candidate.vendor}: {state}: {reason}")
     if not everyone:
         lines.append("  none is installed")
     return "\n  ".join(lines) + "\n"

@@ -121,6 +121,6 @@ def _print(report: dict[str, Any]) -> None:
     if report["selected"]:
         lines.append(f"selected: {report['selected']['profile']} (by {report['selected']['chosen_by']})")
     else:
-        lines.append(f"selected: nothing [{refusal['id']}], for {refusal['found']}; {refusal['fix']}")
+        lines.append(f"selected: nothing [{refusal['id']}], for {refusal['found'].rstrip(':')}; {refusal['fix']}")
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)

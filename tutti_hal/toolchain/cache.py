@@ -28,13 +28,23 @@ _LAYOUT = "v1"
 
 
 def folder() -> Path:
-    """The cache's folder: ``TUTTI_CACHE_DIR``, else ``tutti-hal`` in the user's cache folder. Creates nothing."""
+    """The cache's folder: ``TUTTI_CACHE_DIR``, else ``tutti-hal`` in the user's cache folder. Creates nothing.
+
+    Raises:
+        CacheUnwritable: no variable is set, and this user has no home.
+    """
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "tutti-hal"
+    if base and Path(base).is_absolute():
+        return Path(base) / "tutti-hal"
+    try:
+        return Path.home() / ".cache" / "tutti-hal"
+    except RuntimeError as error:
+        raise CacheUnwritable(
+            "find the cache of compiled kernels", f"user {os.getuid()} has no home", f"Set {VARIABLE} to a folder."
+        ) from error
 
 
 def entry(key: str) -> Path:

@@ -80,7 +80,14 @@ class Toolchain:
             named = os.environ.get(variable)
             if named:
                 # A command, as build systems have it: perhaps a launcher before the driver, perhaps flags behind it.
-                first, *words = shlex.split(named) or [""]
+                try:
+                    first, *words = shlex.split(named) or [""]
+                except ValueError as error:
+                    raise CompilerMissing(
+                        f"find the compiler of profile {self.record.vendor}",
+                        f"{variable} is no command line: {named} ({str(error).lower()})",
+                        "Close the quotes, or unset it.",
+                    ) from error
                 found = shutil.which(first)
                 if found is None:
                     raise self._missing([f"{variable}={named}"])
@@ -201,7 +208,8 @@ def compile_unit(chain: Toolchain, compiler: Compiler, arch: Arch, rendered: Ren
     if done.returncode or not module.is_file():
         raise BuildError(
             f"compile {rendered.template} for {chain.record.vendor}:{arch.name}",
-            f"exit {done.returncode}:\n{log.strip()[-4000:]}\n",
+            f"exit {done.returncode}{'' if done.returncode else f' and no {module.name}'}:\n"
+            f"{log.strip()[-4000:] or '(it printed nothing)'}\n",
             f"The command was: {shlex.join(command)}",
         )
     return module

@@ -36,6 +36,7 @@ def test_explicit_layers_and_blocks_are_kept_whatever_the_budget() -> None:
         blocks_per_hash=2,
     )
     assert (sizing.shape.layers, sizing.shape.blocks_per_hash) == (32, 2)
+    assert "over the budget of 0" in sizing.notes[1]
 
 
 def test_ends_of_long_requests_are_left_out_and_that_is_said() -> None:

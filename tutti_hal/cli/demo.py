@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
     work = parser.add_argument_group("what is moved")
     work.add_argument(
-        "--requests", type=whole_number(1), metavar="N", help="requests to replay (default 24; of a trace file, all)"
+        "--requests", type=whole_number(1), metavar="N", help="requests to replay (default 24; 200 of a trace file)"
     )
     work.add_argument(
         "--seed", type=whole_number(0, 2**64 - 1), default=1, help="of trace, bytes and faults (default 1)"

@@ -27,7 +27,8 @@ from tutti_hal.workload.trace import TraceRequest, read_trace, write_trace
 if TYPE_CHECKING:
     from tutti_hal.profile import Profile
 
-_DEFAULT_REQUESTS = 24
+#: Sized so that either takes well under a minute on two cores.
+_GENERATED_REQUESTS, _TRACE_REQUESTS = 24, 200
 _REASONS_SHOWN = 20
 _MIB = 1 << 20
 
@@ -97,15 +98,15 @@ def run_replay(args: argparse.Namespace, profile: Profile) -> dict[str, Any]:
 
 
 def _requests(args: argparse.Namespace) -> tuple[tuple[TraceRequest, ...], str]:
-    count = _DEFAULT_REQUESTS if args.requests is None else args.requests
     if args.trace is None:
-        requests = generate_trace(args.seed, count)
+        requests = generate_trace(args.seed, args.requests or _GENERATED_REQUESTS)
         text = f"generated with seed {args.seed}"
     else:
-        requests = read_trace(args.trace, args.requests)
-        text = str(args.trace)
-        if args.requests is not None and len(requests) < args.requests:
-            text += f" (it holds {len(requests)} of the {args.requests} requests asked for)"
+        wanted = args.requests or _TRACE_REQUESTS
+        requests = read_trace(args.trace, wanted)
+        text = f"the first of {args.trace}"
+        if args.requests is not None and len(requests) < wanted:
+            text = f"all of {args.trace} (it holds {len(requests)} of the {wanted} requests asked for)"
     if args.save_trace is not None:
         write_trace(args.save_trace, requests)
     return requests, text

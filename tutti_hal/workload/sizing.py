@@ -29,6 +29,7 @@ class Sizing:
         plans: what every request does.
         limit: hash ids of one request that take part.
         arena_bytes: device memory that the largest request needs.
+        budget_bytes: what was to be moved at most.
     """
 
     full: KvShape
@@ -37,6 +38,7 @@ class Sizing:
     plans: tuple[RequestPlan, ...]
     limit: int
     arena_bytes: int
+    budget_bytes: int
 
     @property
     def moved_bytes(self) -> int:
@@ -49,6 +51,11 @@ class Sizing:
         notes = []
         if scaled := scaling_note(self.full, self.shape):
             notes.append(scaled)
+        if self.moved_bytes > self.budget_bytes:
+            notes.append(
+                f"{self.moved_bytes >> 20:,} MiB are moved, over the budget of {self.budget_bytes >> 20:,}: "
+                "fewer --requests or --layers take less time"
+            )
         beyond = sum(p.beyond for p in self.plans)
         if beyond:
             longer = sum(p.beyond > 0 for p in self.plans)
@@ -90,13 +97,15 @@ def fit(
         )
     shape = full.scaled(layers=layers, blocks_per_hash=1 if blocks_per_hash is None else blocks_per_hash)
     while True:
-        sizing = _size(requests, full, shape, drives, cache_bytes)
+        sizing = _size(requests, full, shape, drives, cache_bytes, budget_bytes)
         if layers is not None or sizing.moved_bytes <= budget_bytes or shape.layers == 1:
             return sizing
         shape = shape.scaled(layers=(shape.layers + 1) // 2)
 
 
-def _size(requests: Sequence[TraceRequest], full: KvShape, shape: KvShape, drives: int, cache_bytes: int) -> Sizing:
+def _size(
+    requests: Sequence[TraceRequest], full: KvShape, shape: KvShape, drives: int, cache_bytes: int, budget_bytes: int
+) -> Sizing:
     slots = cache_bytes // shape.hash_bytes
     if slots < 2:
         raise SizingError(
@@ -109,4 +118,4 @@ def _size(requests: Sequence[TraceRequest], full: KvShape, shape: KvShape, drive
     limit = min(slots // 2, max(len(r.hash_ids) for r in requests))
     plans = plan(requests, slots, limit)
     largest = max(len(p.hits) + len(p.misses) for p in plans)
-    return Sizing(full, shape, Placement(shape, slots, drives), plans, limit, largest * shape.hash_bytes)
+    return Sizing(full, shape, Placement(shape, slots, drives), plans, limit, largest * shape.hash_bytes, budget_bytes)

@@ -92,3 +92,41 @@ def test_a_signal_during_the_waits_of_a_demo(tmp_path: Path, signum: signal.Sign
         if child.poll() is None:
             child.kill()
             child.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_a_build_leaves_no_compiler_and_no_part(
+    tmp_path: Path, signum: signal.Signals, code: int
+) -> None:
+    """To the command alone: its compilers end by themselves, and it waits for them."""
+    compiler = tmp_path / "slow-g++"
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && exec g++ --version\nsleep 1.5\n')
+    compiler.chmod(0o755)
+    cache = tmp_path / "cache"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tutti_hal", "build", "--profile", "host", "--arch", "all"],
+        env={**os.environ, "TUTTI_HOST_CXX": str(compiler), "TUTTI_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not list(cache.rglob("*.cpp")) and child.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        child.send_signal(signum)
+        _, err = child.communicate(timeout=30)
+        assert child.returncode == code, err
+        assert [path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+        assert [path.name for path in cache.rglob(".*")] == []
+        session = subprocess.run(
+            ["ps", "-s", str(child.pid), "-o", "stat="], capture_output=True, text=True, check=False
+        )
+        assert [state for state in session.stdout.split() if not state.startswith("Z")] == []
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()

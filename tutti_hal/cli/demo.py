@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from tutti_hal.cli.arguments import whole_number
@@ -104,15 +100,14 @@ def run(args: argparse.Namespace) -> int:
         from tutti_hal.workload import plot
 
         plot.check(args.plot)
-    with _terminated_as_interrupted():
-        if args.file is not None:
-            from tutti_hal.cli.demo_file import run_file
+    if args.file is not None:
+        from tutti_hal.cli.demo_file import run_file
 
-            summary = run_file(args, profile)
-        else:
-            from tutti_hal.cli.demo_replay import run_replay
+        summary = run_file(args, profile)
+    else:
+        from tutti_hal.cli.demo_replay import run_replay
 
-            summary = run_replay(args, profile)
+        summary = run_replay(args, profile)
     if args.json:
         json.dump(summary, sys.stdout, indent=2)
         print()
@@ -129,24 +124,3 @@ def _check_combination(args: argparse.Namespace) -> None:
                 raise refuse(f"--{option.replace('_', '-')}", "--file", "Leave one of them out.")
     elif args.out is not None:
         raise DemoError("demo --out", "it says where the copy of --file goes, and --file is not given", "Give --file.")
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM and SIGHUP unwind as Ctrl-C does, so that files and threads are gone; the exit code says which it was.
-
-    What the caller has ignored, as ``nohup`` does, stays ignored.
-    """
-
-    def leave(signum: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + signum)
-
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        for signum, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(signum, leave)
-        yield
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

@@ -6,10 +6,13 @@ import argparse
 import difflib
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from tutti_hal import __version__
 from tutti_hal.errors import TuttiError
@@ -84,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The verb's exit code; 1 on a typed error (printed on standard error), 130 on Ctrl-C, 141 when the reader of
-        standard output went away. Wrong usage leaves with 2, as argparse does.
+        standard output went away. Wrong usage leaves with 2, as argparse does; SIGHUP and SIGTERM with 129 and 143.
     """
     outer = build_parser()
     chosen = outer.parse_args(argv)
@@ -96,8 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         outer.error(f"no verb {chosen.verb!r}; {hint}")
     try:
         parser, module = build_verb_parser(chosen.verb)
-        code = int(module.run(parser.parse_args(chosen.rest)))
-        sys.stdout.flush()
+        with _terminated_as_interrupted():
+            code = int(module.run(parser.parse_args(chosen.rest)))
+            sys.stdout.flush()
     except TuttiError as error:
         print(f"tutti-hal {chosen.verb}: {error}", file=sys.stderr)
         return 1
@@ -109,3 +113,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     return code
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM and SIGHUP unwind as Ctrl-C does, so that files, compilers and threads are gone; the code says which.
+
+    What the caller has ignored, as ``nohup`` does, stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers; whoever called from another one has its own
+        return
+
+    def leave(signum: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for signum, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(signum, leave)
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

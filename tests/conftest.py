@@ -1,4 +1,4 @@
-"""Fixtures that more than one folder of tests needs."""
+"""Fixtures and settings that more than one folder of tests needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine is no failure of the code; pytest's own time limit stays.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 
 @pytest.fixture

@@ -27,6 +27,10 @@ exit: 0 every byte verified and at least one hit; 1 not; 2 wrong usage; 130 Ctrl
 """
 
 
+#: Its first 24 requests share prefixes about as much as the published trace does on the whole.
+_SEED = 7
+
+
 class DemoError(TuttiError):
     """Options of the demo that do not go together."""
 
@@ -42,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--requests", type=whole_number(1), metavar="N", help="requests to replay (default 24; 200 of a trace file)"
     )
     work.add_argument(
-        "--seed", type=whole_number(0, 2**64 - 1), default=1, help="of trace, bytes and faults (default 1)"
+        "--seed", type=whole_number(0, 2**64 - 1), default=_SEED, help=f"of trace, bytes and faults (default {_SEED})"
     )
     work.add_argument("--trace", type=Path, metavar="FILE", help="a trace in the Mooncake JSONL format")
     work.add_argument("--save-trace", type=Path, metavar="FILE", help="write the requests that are replayed")

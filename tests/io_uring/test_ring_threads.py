@@ -1,5 +1,7 @@
 """The ring in mode `threads`: whole way, breadth, errors, counters. The source judges the data, byte for byte."""
 
+import time
+
 import numpy as np
 import pytest
 from rig import BLOCK, Rig, drive
@@ -179,6 +181,28 @@ def test_doorbells_are_shared_and_completions_read_few_times() -> None:
         counted = rig.ring.statistics()
         assert counted.doorbells_per_command <= 1 / 8
         assert rig.drives[0].counters.sq_doorbells <= counted.total("doorbells")
+
+
+def test_a_stop_ends_a_kernel_that_waits_and_the_queue_is_made_anew() -> None:
+    with Rig("threads-w32", options(limit_ns=60 * SECOND)) as rig:
+        rule = rig.drives[0].inject(FaultRule(action=FaultAction.STUCK, lbas=(3, 3)))
+        iocb = rig.ring.get_iocb()
+        iocb.read(rig.ring.targets[0], np.arange(8), BLOCK, rig.buffer, np.arange(8) * BLOCK)
+        rig.ring.issue_io(iocb)
+        while rig.drives[0].fault_hits(rule) == 0:
+            time.sleep(0.001)
+        with pytest.raises(RingBusy):
+            rig.ring.resume()
+        rig.ring.stop()
+        done = rig.ring.wait_cqe(iocb)
+        assert int(done["state"][3]) == State.STOPPED
+        assert rig.ring.statistics().total("quarantined") >= 1
+        with pytest.raises(RingBusy, match="recover"):
+            rig.ring.unregister(rig.buffer)
+        assert rig.ring.recover() == 1
+        rig.ring.resume()
+        rig.drives[0].clear_faults()
+        assert rig.round_trip(20)[2]
 
 
 @pytest.mark.slow

@@ -99,6 +99,7 @@ Block::Block(const LaunchShape &launch, std::uint64_t block_index, std::vector<S
         if (lane.bit == 0) {
             wave.block = this;
             wave.lanes = &lane;
+            wave.groups.reserve(8);
         }
         ++wave.count;
         ++wave.live;

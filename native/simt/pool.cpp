@@ -66,6 +66,7 @@ void ResidentBlock::pass(std::uint64_t now_ns) {
         Lane &first = pop();
         ++switches_;
         Fibre::swap(worker_.root(), first.fibre);
+        happens_after(this);
     }
     if (block_.open_active != 0)
         close_stale_active();
@@ -74,6 +75,7 @@ void ResidentBlock::pass(std::uint64_t now_ns) {
 }
 
 void ResidentBlock::yield(Lane &self) {
+    happens_before(this); /* the worker comes after its lanes; lanes do not come after one another */
     if (turns_left_ != 0 && ready_count_ != 0) {
         --turns_left_;
         ++switches_;
@@ -95,7 +97,6 @@ void ResidentBlock::end(Lane &self) {
         if (!error.empty())
             launch_.fail(TT_RUN_TRAP, error);
     }
-    happens_before(this);
     yield(self);
     __builtin_trap(); /* nobody switches to a lane that is done */
 }
@@ -181,7 +182,6 @@ void Worker::admit() {
 
 void Worker::retire(std::size_t index) {
     ResidentBlock &gone = *resident_[index];
-    happens_after(&gone);
     gone.abandon();
     PoolLaunch &launch = gone.launch();
     const std::uint32_t lanes = gone.block().count;

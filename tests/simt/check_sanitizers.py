@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,13 @@ def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             pytest.skip(f"{compiler} has no runtime for {request.param}")
         assert done.returncode == 0, done.stderr
 
-    objects = []
-    for source in sources:
-        objects.append(str(folder / f"{source.name}.o"))
-        build(*engine_flags, "-c", str(source), "-o", objects[-1])
+    def compile_one(source: Path) -> str:
+        target = str(folder / f"{source.name}.o")
+        build(*engine_flags, "-c", str(source), "-o", target)
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        objects = list(workers.map(compile_one, sources))
     build(*objects, "-o", str(folder / "main"), "-ldl", "-pthread")
     for name in ("schedule", "waves"):
         for mode, number in (("threads", 0), ("sim", 1)):
@@ -77,7 +81,7 @@ def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_nothing_is_reported(sanitized: Any) -> None:
     name, run = sanitized
     for *what, outcome in RUNS:
@@ -89,7 +93,7 @@ def test_nothing_is_reported(sanitized: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_race_between_lanes_of_a_thread_is_found(sanitized: Any) -> None:
     """The control: lanes of one OS thread count as threads, so their plain race is reported."""
     name, run = sanitized

@@ -19,6 +19,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["conf.py"]
 html_theme = "furo"
 html_title = "tutti-hal"
+html_show_copyright = False
 myst_heading_anchors = 3
 nitpicky = True
 

@@ -22,7 +22,12 @@ def test_snippets_run(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "snippets.py"
     script.write_text("\n\n".join(blocks(page)), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=100
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
 
@@ -38,6 +43,11 @@ def test_every_example_runs(tmp_path: Path) -> None:
     assert examples
     for example in examples:
         done = subprocess.run(
-            [sys.executable, "-W", "error", str(example)], cwd=tmp_path, capture_output=True, text=True, timeout=100
+            [sys.executable, "-W", "error", str(example)],
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=100,
         )
         assert done.returncode == 0, f"{example.name}: {done.stderr}"

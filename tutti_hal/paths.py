@@ -5,6 +5,7 @@ Works the same from a wheel and from an editable install, where the package is s
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,9 +34,26 @@ def package_file(*parts: str) -> Path:
     )
 
 
+#: Names another build of the native library, say one with sanitizers; for development.
+LIBRARY_VARIABLE = "TUTTI_NATIVE_LIBRARY"
+
+
 def native_library() -> Path:
-    """The shared library with the engine, the HOST runtime and the software controller."""
-    return package_file("lib", "libtutti_native.so")
+    """The shared library with the engine, the HOST runtime and the software controller.
+
+    Raises:
+        NativeError: it is not installed, or the variable :data:`LIBRARY_VARIABLE` names no file.
+    """
+    named = os.environ.get(LIBRARY_VARIABLE)
+    if not named:
+        return package_file("lib", "libtutti_native.so")
+    if not Path(named).is_file():
+        raise NativeError(
+            f"load the native library that {LIBRARY_VARIABLE} names",
+            f"no file {named}",
+            "Unset the variable, or mend it.",
+        )
+    return Path(named)
 
 
 def include_dir() -> Path:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti_hal.workload.transport import Completion, Direction, TransportError, TransportStatistics
+from tutti_hal.errors import TransportError
+from tutti_hal.workload.transport import Completion, Direction, TransportStatistics
 
 
 class FakePending:

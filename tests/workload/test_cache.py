@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti_hal.workload.cache import BlockCache, CacheError, plan
+from tutti_hal.errors import CacheError
+from tutti_hal.workload.cache import BlockCache, plan
 from tutti_hal.workload.generator import generate_trace
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.workload.fakes import FakeTransport
+from tutti_hal.errors import FaultError
 from tutti_hal.workload.cache import plan
 from tutti_hal.workload.compute import ComputeStandIn
-from tutti_hal.workload.faults import FaultError, choose_spoils
+from tutti_hal.workload.faults import choose_spoils
 from tutti_hal.workload.generator import generate_trace
 from tutti_hal.workload.oracle import Oracle
 from tutti_hal.workload.placement import Placement

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.workload.fakes import FakeTransport
-from tutti_hal.workload.file_roundtrip import FileError, default_target, round_trip
-from tutti_hal.workload.transport import Direction, TransportError
+from tutti_hal.errors import FileError, TransportError
+from tutti_hal.workload.file_roundtrip import default_target, round_trip
+from tutti_hal.workload.transport import Direction
 
 CHUNK = 32 * 1024
 DRIVE = 2 * CHUNK

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tutti_hal.errors import MediumError
 from tutti_hal.workload import media
-from tutti_hal.workload.media import MediumError, flip_byte_in_file, open_media
+from tutti_hal.workload.media import flip_byte_in_file, open_media
 
 MIB = 1 << 20
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.workload.fakes import FakeTransport
+from tutti_hal.errors import TransportError
 from tutti_hal.workload.cache import RequestPlan, plan
 from tutti_hal.workload.compute import ComputeStandIn
 from tutti_hal.workload.generator import generate_trace
@@ -15,7 +16,7 @@ from tutti_hal.workload.oracle import Oracle, TensorName
 from tutti_hal.workload.placement import Placement
 from tutti_hal.workload.replay import Replay, ReplayResult
 from tutti_hal.workload.shapes import KvShape
-from tutti_hal.workload.transport import Direction, TransportError
+from tutti_hal.workload.transport import Direction
 
 SHAPE = KvShape("tiny", layers=3, kv_heads=1, head_dim=16, element_bytes=2, tokens_per_block=16, blocks_per_hash=1)
 SLOTS, LIMIT = 64, 32

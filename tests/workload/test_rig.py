@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tutti_hal.errors import RigError, TransportError
 from tutti_hal.nvme.software import FaultAction, FaultRule
 from tutti_hal.profile import select
-from tutti_hal.workload.rig import Rig, RigError, RigOptions
-from tutti_hal.workload.transport import TRANSFER, Direction, TransportError
+from tutti_hal.workload.rig import Rig, RigOptions
+from tutti_hal.workload.transport import TRANSFER, Direction
 
 pytestmark = pytest.mark.ring
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tutti_hal.workload.shapes import LLAMA_3_8B, ShapeError, scaling_note
+from tutti_hal.errors import ShapeError
+from tutti_hal.workload.shapes import LLAMA_3_8B, scaling_note
 
 
 def test_llama_3_8b_weighs_what_the_table_says() -> None:

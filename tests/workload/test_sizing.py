@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tutti_hal.errors import SizingError
 from tutti_hal.workload.generator import generate_trace
 from tutti_hal.workload.shapes import LLAMA_3_8B
-from tutti_hal.workload.sizing import SizingError, fit
+from tutti_hal.workload.sizing import fit
 from tutti_hal.workload.trace import TraceRequest
 
 MIB = 1 << 20

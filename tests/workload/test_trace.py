@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti_hal.workload.trace import TraceError, TraceRequest, parse_line, read_trace, write_trace
+from tutti_hal.errors import TraceError
+from tutti_hal.workload.trace import TraceRequest, parse_line, read_trace, write_trace
 
 GOOD = '{"timestamp": 3000, "input_length": 1000, "output_length": 7, "hash_ids": [0, 9]}'
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import BenchError
 
 if TYPE_CHECKING:
     from tutti_hal.io_uring.iocb import Iocb
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 4096
 _BLOCKS = 4096
-
-
-class BenchError(TuttiError):
-    """A figure cannot be measured here, or what was measured was not right."""
-
-    id = "TT-BENCH"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutti_hal.cli.arguments import whole_number
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import DemoError
 
 if TYPE_CHECKING:
     pass
@@ -29,12 +29,6 @@ exit: 0 every byte verified and at least one hit; 1 not; 2 wrong usage; 130 Ctrl
 
 #: Its first 24 requests share prefixes about as much as the published trace does on the whole.
 _SEED = 7
-
-
-class DemoError(TuttiError):
-    """Options of the demo that do not go together."""
-
-    id = "TT-DEMO"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

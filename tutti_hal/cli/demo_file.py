@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.cli.terminal import Section, Terminal
-from tutti_hal.workload.faults import FaultError
+from tutti_hal.errors import FaultError
 from tutti_hal.workload.file_roundtrip import CHUNK_BYTES, ChunkMismatch, check_source, default_target, round_trip
 from tutti_hal.workload.rig import Rig, RigOptions
 from tutti_hal.workload.summary import Verdict, WrongObject, file_summary

@@ -6,14 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import CacheError
 from tutti_hal.workload.trace import TraceRequest
-
-
-class CacheError(TuttiError):
-    """A block cache that cannot work."""
-
-    id = "TT-WORKLOAD-CACHE"
 
 
 @dataclass(frozen=True)

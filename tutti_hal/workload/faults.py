@@ -8,16 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import FaultError
 from tutti_hal.workload.cache import Entry, RequestPlan
 from tutti_hal.workload.oracle import TensorName
 from tutti_hal.workload.placement import Placement
-
-
-class FaultError(TuttiError):
-    """More objects are to be spoilt than are ever read."""
-
-    id = "TT-WORKLOAD-FAULT"
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import FileError
 from tutti_hal.workload.transport import TRANSFER, Direction, Transport
 
 #: The file is cut into pieces of this size, each one transfer.
 CHUNK_BYTES = 32 * 1024
 _PAD = 4096  # transfers are whole multiples of it, which is a multiple of every LBA size in use
-
-
-class FileError(TuttiError):
-    """A file cannot be sent, or its copy cannot be written."""
-
-    id = "TT-FILE"
 
 
 @dataclass(frozen=True)

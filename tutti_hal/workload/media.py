@@ -10,17 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import MediumError
 
 #: Files are whole multiples of it.
 _ALIGNMENT = 1 << 20
 _PROBE_BYTES = 4096
-
-
-class MediumError(TuttiError):
-    """There is no room, or no direct I/O, for the drives' files."""
-
-    id = "TT-MEDIUM"
 
 
 @dataclass(frozen=True)

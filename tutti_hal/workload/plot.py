@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import PlotError
 from tutti_hal.workload.replay import ReplayResult
 
 if TYPE_CHECKING:
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 _FORMATS = (".png", ".svg", ".pdf")
 _READ, _WRITE, _COMPUTE, _STALL, _INK = "#1f6f8b", "#e08e45", "#9aa5ad", "#b23a48", "#2b2d33"
-
-
-class PlotError(TuttiError):
-    """A plot cannot be drawn."""
-
-    id = "TT-PLOT"
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti_hal.errors import TransportError
 from tutti_hal.workload.cache import Entry, RequestPlan
 from tutti_hal.workload.compute import ComputeStandIn
 from tutti_hal.workload.oracle import Mismatch, Oracle, TensorName
 from tutti_hal.workload.placement import Placement
-from tutti_hal.workload.transport import TRANSFER, Direction, Pending, Transport, TransportError
+from tutti_hal.workload.transport import TRANSFER, Direction, Pending, Transport
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import RigError, TransportError, TuttiError
 from tutti_hal.workload.media import Media, flip_byte_in_file, open_media
 from tutti_hal.workload.summary import Setting
-from tutti_hal.workload.transport import Completion, Direction, TransportError, TransportStatistics
+from tutti_hal.workload.transport import Completion, Direction, TransportStatistics
 
 if TYPE_CHECKING:
     from tutti_hal.io_uring.iocb import Iocb
@@ -29,12 +29,6 @@ _NSID = 1
 #: Queue classes of the ring: reads and writes have queue pairs of their own, so that neither waits behind the other.
 _CLASS = {Direction.READ: 0, Direction.WRITE: 1}
 _MAX_BATCH = 4096
-
-
-class RigError(TuttiError):
-    """The demo's drives cannot be put together on this profile."""
-
-    id = "TT-RIG"
 
 
 @dataclass(frozen=True)

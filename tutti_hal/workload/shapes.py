@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import ShapeError
 
 #: Tokens behind one ``hash_id`` of the Mooncake trace format.
 TOKENS_PER_HASH = 512
-
-
-class ShapeError(TuttiError):
-    """A KV shape that cannot exist or cannot be stored."""
-
-    id = "TT-WORKLOAD-SHAPE"
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import SizingError
 from tutti_hal.workload.cache import RequestPlan, plan
 from tutti_hal.workload.placement import Placement
 from tutti_hal.workload.shapes import KvShape, scaling_note
 from tutti_hal.workload.trace import TraceRequest
-
-
-class SizingError(TuttiError):
-    """The workload does not fit what it was given."""
-
-    id = "TT-WORKLOAD-SIZE"
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tutti_hal.errors import TuttiError
+from tutti_hal.errors import TraceError
 from tutti_hal.workload.shapes import TOKENS_PER_HASH
 
 _FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
 _MAX_ID = 2**63 - 1
 #: An honest line holds some thousand ids; far beyond that, the file is something else.
 _MAX_LINE_BYTES = 16 * 1024 * 1024
-
-
-class TraceError(TuttiError):
-    """A trace could not be read, or a line of it breaks the format."""
-
-    id = "TT-TRACE"
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti_hal.errors import TuttiError
-
 #: One tensor's move: drive, byte offset there, bytes, byte offset in the arena.
 TRANSFER = np.dtype(
     [("drive", np.uint32), ("nbytes", np.uint32), ("drive_offset", np.uint64), ("arena_offset", np.uint64)]
 )
-
-
-class TransportError(TuttiError):
-    """A drive answered a command with an error, or did not answer."""
-
-    id = "TT-TRANSPORT"
 
 
 class Direction(enum.Enum):

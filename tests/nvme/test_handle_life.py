@@ -131,6 +131,26 @@ def test_cfs_while_enabling() -> None:
     assert not fake.cc & 1
 
 
+def test_a_failure_that_lingers_after_a_failed_enable_is_waited_out() -> None:
+    """RDY was 0 all along, so only CFS tells that the reset is not over; enabling too early would find it again."""
+    fake = FakeController(fail_on_enable=True)
+    with pytest.raises(ControllerFatal):
+        opened(fake)
+    assert (fake.cc & 1, fake.rdy, fake.cfs) == (0, 0, 1), "the fake clears CFS a while after EN"
+    fake.fail_on_enable = False
+    with opened(fake) as handle:
+        assert handle.controller.cntrltype == 1
+
+
+def test_a_failure_that_never_clears_ends_in_time() -> None:
+    fake = FakeController(to=4)
+    fake.cfs = 1
+    with pytest.raises(ControllerTimeout, match="disable the controller: CSTS is still 0x2 after 2 s"):
+        opened(fake)
+    assert 2000 * MS <= fake.now < 2010 * MS
+    assert fake.bus.live == []
+
+
 def test_absent_controller() -> None:
     fake = FakeController()
     fake.gone = True

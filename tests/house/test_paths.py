@@ -19,5 +19,5 @@ def test_the_named_library_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_named_library_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(paths.LIBRARY_VARIABLE, str(tmp_path / "absent.so"))
-    with pytest.raises(NativeError, match="absent.so"):
+    with pytest.raises(NativeError, match=r"absent\.so"):
         paths.native_library()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +14,7 @@ from tutti_hal.errors import RuntimeFailure
 from tutti_hal.io_uring import Drive, Iocb, RegisteredBuffer, Ring, RingOptions
 from tutti_hal.native import ffi_and_library
 from tutti_hal.nvme.handle import ControllerHandle
+from tutti_hal.nvme.memory import HostMemory
 from tutti_hal.nvme.software import ControllerConfig, Iommu, MemoryNamespace, SoftwareController
 from tutti_hal.nvme.software_memory import HostDma
 from tutti_hal.shim import Device
@@ -39,6 +41,30 @@ class SimRegisters:
         return self.world.now_ns
 
 
+class DeviceDma:
+    """A `Dma` over memory of the device, which HOST can reach; it remembers what it gave and has not got back."""
+
+    def __init__(self, device: Device, iommu: Iommu) -> None:
+        self._device, self._iommu = device, iommu
+        self.live: dict[int, int] = {}  # address -> bytes
+
+    def allocate(self, nbytes: int, *, contiguous: bool = False, alignment: int = 4096) -> HostMemory:
+        rounded = -(-nbytes // alignment) * alignment
+        buffer = self._device.allocate(rounded + alignment)
+        address = -(-buffer.address // alignment) * alignment
+        runs = self._iommu.map(address, rounded, alignment, contiguous=contiguous)
+        self.live[address] = rounded
+
+        def release() -> None:
+            del self.live[address]
+            self._iommu.unmap(address)
+            buffer.close()
+
+        memory = HostMemory(address, rounded, runs, release)
+        memory.write(0, bytes(rounded))
+        return memory
+
+
 class Rig:
     """A device, drives over memory, a ring, and one registered piece of memory for data."""
 
@@ -52,11 +78,13 @@ class Rig:
         data_bytes: int = 1 << 20,
         templates: Path | None = None,
         contiguous: bool = False,
+        adjust: Callable[[Rig, Drive], Drive] = lambda _, one: one,
     ) -> None:
+        """``adjust`` is what a test changes of each drive before the ring is made over it."""
         self.stack = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
-            self._make(arch, options, drives, sim, data_bytes, templates, contiguous)
+            self._make(arch, options, drives, sim, data_bytes, templates, contiguous, adjust)
             undo.pop_all()
 
     def _make(
@@ -68,6 +96,7 @@ class Rig:
         data_bytes: int,
         templates: Path | None,
         contiguous: bool,
+        adjust: Callable[[Rig, Drive], Drive],
     ) -> None:
         self.device = Device(f"host:{arch}")
         self.world: World | None = None
@@ -75,13 +104,14 @@ class Rig:
             self.device.reset()
             self.world = World(self.device)
             self.world.reset(sim or SimOptions(policy="random"))
-        iommu = self.stack.enter_context(Iommu(seed=1))
+        self.iommu = iommu = self.stack.enter_context(Iommu(seed=1))
         self.drives = [self.stack.enter_context(SoftwareController(c, iommu)) for c in drives or [drive()]]
         self.handles = [self.stack.enter_context(self._open(one)) for one in self.drives]
         self.dma = HostDma(iommu)
         self.memory = self.dma.allocate(data_bytes, contiguous=contiguous)
         self.stack.callback(self.memory.close)
-        over = [Drive(handle=h, dma=d.dma) for h, d in zip(self.handles, self.drives, strict=True)]
+        plain = [Drive(handle=h, dma=d.dma) for h, d in zip(self.handles, self.drives, strict=True)]
+        over = [adjust(self, one) for one in plain]
         self.ring = Ring.init_queue(self.device, over, options or RingOptions(), templates=templates)
         self.stack.callback(self.ring.close)
         self.buffer: RegisteredBuffer = self.ring.register([self.memory] * len(self.drives))

@@ -11,6 +11,7 @@ from tutti_hal.io_uring.layout import MAX_COMMANDS
 if TYPE_CHECKING:
     from tutti_hal.nvme.handle import ControllerHandle
     from tutti_hal.nvme.memory import Dma
+    from tutti_hal.nvme.queues import ControllerLimits
 
 #: Queue classes that a target can have.
 MAX_CLASSES = 4
@@ -25,12 +26,14 @@ class Drive:
         dma: memory for PRP lists, and for queues that are not placed elsewhere.
         sq_dma: where submission queues lie, such as device memory; None takes `dma`.
         cq_dma: where completion queues lie.
+        namespaces: the ones to use; None takes all active ones.
     """
 
     handle: ControllerHandle
     dma: Dma
     sq_dma: Dma | None = None
     cq_dma: Dma | None = None
+    namespaces: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +43,9 @@ class RingOptions:
     Args:
         depth: entries of each submission queue, from 2 to the drive's limit.
         cq_depth: entries of each completion queue; None takes `depth`.
-        command_limit: commands that a queue may have outstanding; None takes ``depth - 1``. More than that lets a
-            submission queue entry be used again as soon as the drive reports that it fetched it, and so rests on the
-            SQ head that the drive reports.
+        command_limit: commands that a queue may have outstanding; None takes ``depth - 1``, or what the drive works on
+            at a time (MAXCMD) where that is less. More than ``depth - 1`` lets a submission queue entry be used again
+            as soon as the drive reports that it fetched it, and so rests on the SQ head that the drive reports.
         cq_interval: completions taken before the CQ doorbell is written; None takes a quarter of the depth, which is
             the most.
         queues: how many queue pairs each drive gets for each class; requests name a class by its place here.
@@ -94,7 +97,7 @@ class RingOptions:
 
     @property
     def commands(self) -> int:
-        """Commands that one queue may have outstanding.
+        """Commands that one queue may have outstanding on a drive without a limit of its own.
 
         Raises:
             DepthInvalid: none, or more than identifiers allow.
@@ -107,6 +110,23 @@ class RingOptions:
                 f"Use a depth of 2 or more and 1 to {MAX_COMMANDS} commands.",
             )
         return limit
+
+    def commands_on(self, limits: ControllerLimits) -> int:
+        """Commands that one queue of a drive may have outstanding.
+
+        Raises:
+            DepthInvalid: as `commands`; or `command_limit` asks for more than the drive works on at a time.
+        """
+        most = limits.max_outstanding
+        if most is None or self.commands <= most:
+            return self.commands
+        if self.command_limit is not None:
+            raise DepthInvalid(
+                f"have {self.command_limit} commands outstanding on a queue",
+                f"the drive works on {most} at a time (MAXCMD)",
+                f"Use a command_limit of up to {most}, or None.",
+            )
+        return most
 
     @property
     def completion_depth(self) -> int:

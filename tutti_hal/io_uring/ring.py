@@ -7,17 +7,18 @@ device's work: see ``kernels_templates/kernels/ring.cu.j2`` and ``docs/ring.md``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
-from tutti_hal.errors import BufferInvalid, ControllerGone, NamespaceAbsent, RingBusy, RingError
-from tutti_hal.io_uring import prp_list, tables
+from tutti_hal.errors import NamespaceAbsent, RingBusy, RingError
 from tutti_hal.io_uring.batch import RegisteredBuffer, Target
+from tutti_hal.io_uring.device_tables import DeviceTables
 from tutti_hal.io_uring.iocb import Iocb, Stage
-from tutti_hal.io_uring.layout import CQE_BYTES, SQE_BYTES, Access, dtype
+from tutti_hal.io_uring.layout import Access, dtype
 from tutti_hal.io_uring.options import Drive, RingOptions
+from tutti_hal.io_uring.registry import Registry
+from tutti_hal.io_uring.setup import create_pairs, find_targets
 from tutti_hal.io_uring.statistics import QueueStatistics, Statistics
-from tutti_hal.nvme.registers import Offset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tutti_hal.nvme.memory import Dma, DmaMemory
+    from tutti_hal.nvme.memory import DmaMemory
     from tutti_hal.nvme.queues import QueuePair
     from tutti_hal.shim import Device, Stream
 
@@ -53,8 +54,7 @@ class Ring:
         self._drives = tuple(drives)
         self._stack = ExitStack()
         self._pairs: list[QueuePair] = []
-        self._buffers: list[RegisteredBuffer | None] = [None] * options.buffers
-        self._lists: dict[int, list[DmaMemory]] = {}
+        self._registry = Registry(self._drives, options.buffers)
         self._targets: list[Target] = []
         self._iocbs: list[Iocb] = []
         self._epoch = 0
@@ -70,7 +70,8 @@ class Ring:
     ) -> Self:
         """Creates the queue pairs on every drive, the tables on the device, and loads the kernel (built if need be).
 
-        Blocks for some admin commands per queue. Every active namespace of every drive becomes a target.
+        Blocks for some admin commands per queue. Every active namespace of every drive becomes a target, unless
+        `Drive.namespaces` names some.
 
         Args:
             device: where the ring's kernel runs.
@@ -79,10 +80,13 @@ class Ring:
             templates: another root of kernel templates than the installed one.
 
         Raises:
-            DepthInvalid: a number of commands or an interval that does not fit the depth.
+            DepthInvalid: a number of commands or an interval that does not fit the depth, or more commands than a drive
+                works on at a time.
             QueueInvalid: a depth that a drive does not allow.
             QueuesRefused: a drive grants fewer queue pairs than `RingOptions.queues` asks for.
-            NamespaceAbsent: no drive, or none with an active namespace.
+            NamespaceAbsent: no drive, or none with an active namespace, or not the one that was named.
+            NamespaceInvalid: a namespace whose format needs more than a data buffer: separate metadata, or protection
+                information.
             RingError: kernels cannot reach a drive's doorbells.
             BuildError: the kernel cannot be built for this profile.
         """
@@ -103,18 +107,13 @@ class Ring:
 
         options = self.options
         # Refuse what cannot be before anything is made.
-        _ = options.commands, options.completion_interval
-        self._find_targets()
         for drive in self._drives:
-            self._create_pairs(drive)
-        self._plan = tables.Plan(options, len(self._drives), len(self._targets))
-        self._memory = self._stack.enter_context(self.device.allocate(self._plan.nbytes))
-        self._staging = self._stack.enter_context(self.device.allocate(self._plan.nbytes, kind="pinned"))
-        self._image: NDArray[np.uint8] = self._staging.numpy(np.uint8)[: self._plan.nbytes]
-        self._image[:] = 0
-        self._stream = self._stack.enter_context(self.device.create_stream())
-        self._fill_tables()
-        self._upload(tables.Section(0, self._plan.nbytes))
+            _ = options.commands_on(drive.handle.limits), options.completion_interval
+        self._targets += find_targets(self._drives)
+        for drive in self._drives:
+            self._pairs += create_pairs(drive, options, self._stack)
+        self._tables = DeviceTables(self.device, self._drives, options, self._targets, self._pairs)
+        self._stack.callback(self._tables.close)
         self._statuses = self._stack.enter_context(
             self.device.allocate(options.batches * options.batch_limit * dtype("ring_status").itemsize)
         )
@@ -125,96 +124,9 @@ class Ring:
         self._kernel = module["ring_run"]
         self._wave_width = self.device.wave_width
         for number in range(options.batches):
-            iocb = Iocb(self.device, options, number, self._targets, self._buffers)
+            iocb = Iocb(self.device, options, number, self._targets, self._registry.buffers)
             self._stack.callback(iocb.close)
             self._iocbs.append(iocb)
-
-    def _find_targets(self) -> None:
-        for number, drive in enumerate(self._drives):
-            limits = drive.handle.limits
-            for nsid in drive.handle.namespaces():
-                space = drive.handle.namespace(nsid)
-                self._targets.append(
-                    Target(
-                        row=len(self._targets),
-                        drive=number,
-                        nsid=nsid,
-                        block_bytes=space.transfer_bytes_per_block,
-                        blocks=space.capacity_lba,
-                        max_blocks=limits.max_blocks(space),
-                    )
-                )
-        if not self._targets:
-            raise NamespaceAbsent(
-                f"make a ring over {len(self._drives)} drives",
-                "none has an active namespace",
-                "Create and attach a namespace, or give another drive.",
-            )
-
-    def _create_pairs(self, drive: Drive) -> None:
-        options, handle = self.options, drive.handle
-        wanted = options.queues_per_drive
-        handle.grant_queues(wanted, minimum=wanted)
-        for _ in range(wanted):
-            pair = handle.create_queue_pair(
-                options.depth,
-                cq_depth=options.completion_depth,
-                sq_memory=self._place(drive.sq_dma, options.depth * SQE_BYTES, handle.page_bytes),
-                cq_memory=self._place(drive.cq_dma, options.completion_depth * CQE_BYTES, handle.page_bytes),
-            )
-            self._stack.callback(self._delete_pair, drive, pair.qid)
-            self._pairs.append(pair)
-            if pair.sq_tail_address is None:
-                raise RingError(
-                    "make a ring",
-                    f"the doorbells of {pair} have no address for kernels",
-                    "Map the drive's registers for the device, or use the bounce path.",
-                )
-
-    def _place(self, dma: Dma | None, nbytes: int, alignment: int) -> DmaMemory | None:
-        if dma is None:
-            return None
-        memory = dma.allocate(nbytes, contiguous=True, alignment=alignment)
-        self._stack.callback(memory.close)
-        return memory
-
-    @staticmethod
-    def _delete_pair(drive: Drive, qid: int) -> None:
-        for pair in drive.handle.pairs:
-            if pair.qid == qid:
-                # A drive that is gone has no queues any more.
-                with suppress(ControllerGone):
-                    drive.handle.delete_queue_pair(pair)
-
-    def _fill_tables(self) -> None:
-        options, plan = self.options, self._plan
-        targets = tables.section(self._image, plan.targets).view(dtype("ring_target"))
-        for target in self._targets:
-            limits = self._drives[target.drive].handle.limits
-            targets[target.row] = tables.target_row(
-                target,
-                options,
-                page_bytes=limits.page_bytes,
-                sgl=options.use_sgl and limits.sgl.usable,
-                queue_first=target.drive * options.queues_per_drive,
-                buffer_first=target.drive * options.buffers,
-            )
-        for row in range(plan.queue_count):
-            self._fill_queue(row)
-
-    def _fill_queue(self, row: int) -> None:
-        pair, private = self._pairs[row], self._plan.private[row]
-        # CSTS lies as far before the first doorbell as the offsets say.
-        assert pair.sq_tail_address is not None
-        csts = pair.sq_tail_address - pair.sq_tail_offset + Offset.CSTS
-        queues = tables.section(self._image, self._plan.queues).view(dtype("ring_queue"))
-        queues[row] = tables.queue_row(pair, self.options, private, self._memory.address, csts)
-        tables.fresh_queue(self._image, self.options, private)
-
-    def _upload(self, where: tables.Section) -> None:
-        """Copies a piece of the image to the device and waits for it."""
-        self._stream.copy(self._memory.part(where.offset, where.nbytes), self._staging.part(where.offset, where.nbytes))
-        self._stream.synchronize()
 
     # ---- what there is ----
 
@@ -255,64 +167,7 @@ class Ring:
         Raises:
             BufferInvalid: mappings that do not belong together or to the drives, pages that are not whole, or no room.
         """
-        given = tuple(mappings) if isinstance(mappings, Sequence) else (mappings,)
-        what = "register a buffer"
-        if len(given) != len(self._drives) or len({(m.address, m.nbytes) for m in given}) != 1:
-            raise BufferInvalid(
-                what,
-                f"{len(given)} mappings of {len({(m.address, m.nbytes) for m in given})} memories",
-                f"Give one mapping of the same memory for each of {len(self._drives)} drives.",
-            )
-        row = next((i for i, buffer in enumerate(self._buffers) if buffer is None), None)
-        if row is None:
-            raise BufferInvalid(
-                what, f"{len(self._buffers)} are registered", "Unregister one, or raise RingOptions.buffers."
-            )
-        lists: list[DmaMemory] = []
-        rows = tables.section(self._image, self._plan.buffers).view(dtype("ring_buffer"))
-        try:
-            for number, (drive, memory) in enumerate(zip(self._drives, given, strict=True)):
-                rows[number * self.options.buffers + row] = self._describe(drive, memory, access, lists)
-        except BaseException:
-            for memory in lists:
-                memory.close()
-            raise
-        for number in range(len(self._drives)):
-            self._upload_buffer(number * self.options.buffers + row)
-        self._lists[row] = lists
-        buffer = RegisteredBuffer(row=row, address=given[0].address, nbytes=given[0].nbytes, access=access)
-        self._buffers[row] = buffer
-        return buffer
-
-    def _describe(self, drive: Drive, memory: DmaMemory, access: Access, lists: list[DmaMemory]) -> NDArray[np.void]:
-        """The device's record of a buffer for one drive; its list memory is added to ``lists``."""
-        import numpy as np
-
-        page_bytes = drive.handle.page_bytes
-        pages = prp_list.page_addresses(memory.runs, page_bytes)
-        layout = prp_list.plan(len(pages), page_bytes)
-        space = drive.dma.allocate(layout.pages * page_bytes, alignment=page_bytes)
-        lists.append(space)
-        list_pages = prp_list.page_addresses(space.runs, page_bytes)[: layout.pages]
-        space.write(0, prp_list.fill(layout, pages, list_pages).tobytes())
-        table = drive.dma.allocate(8 * layout.pages)
-        lists.append(table)
-        table.write(0, list_pages.tobytes())
-        row = np.zeros((), dtype("ring_buffer"))
-        row["bytes"] = memory.nbytes
-        row["bus"] = memory.runs[0][0]
-        row["contiguous"] = bool((np.diff(pages) == page_bytes).all())
-        row["entries"] = layout.entries
-        row["list"] = space.address
-        row["list_pages"] = table.address
-        row["skewed_pages"] = table.address + 8 * layout.plain_pages
-        row["skew"] = layout.skew
-        row["access"] = access
-        return row
-
-    def _upload_buffer(self, row: int) -> None:
-        size = dtype("ring_buffer").itemsize
-        self._upload(tables.Section(self._plan.buffers.offset + row * size, size))
+        return self._registry.add(mappings, access, self._tables)
 
     def unregister(self, buffer: RegisteredBuffer) -> None:
         """Forgets a buffer; its memory may be unmapped then.
@@ -322,21 +177,13 @@ class Ring:
             RingBusy: a batch is in flight, or a queue has commands whose end is not known: the drive might still move
                 data. Wait, or `recover`, first.
         """
-        if not (0 <= buffer.row < len(self._buffers)) or self._buffers[buffer.row] is not buffer:
-            raise BufferInvalid("unregister a buffer", f"buffer {buffer.row} is not registered", "Unregister it once.")
+        self._registry.require(buffer)
         self._require_idle("unregister a buffer")
         if any(queue.health for queue in self.statistics().queues):
             raise RingBusy(
                 "unregister a buffer", "a queue has commands whose end is not known", "Call recover() first."
             )
-        rows = tables.section(self._image, self._plan.buffers).view(dtype("ring_buffer"))
-        for number in range(len(self._drives)):
-            at = number * self.options.buffers + buffer.row
-            rows[at] = 0
-            self._upload_buffer(at)
-        self._buffers[buffer.row] = None
-        for memory in self._lists.pop(buffer.row):
-            memory.close()
+        self._registry.remove(buffer, self._tables)
 
     # ---- batches ----
 
@@ -381,7 +228,7 @@ class Ring:
             return
         # No kernel has run: so every request says "not run" until one tells more.
         iocb.results[:count].view(np.uint8)[:] = 0
-        where = stream or self._stream
+        where = stream or self._tables.stream
         where.copy(iocb.requests, iocb.staging, iocb.request_bytes)
         self._launch(iocb, where)
         where.record(iocb.done)
@@ -389,16 +236,14 @@ class Ring:
     def _launch(self, iocb: Iocb, stream: Stream) -> None:
         from tutti_hal.shim import LaunchConfig, launch
 
-        options, plan, base = self.options, self._plan, self._memory.address
+        options = self.options
         lanes = self._lanes(iocb.command_count)
         block = min(options.block, lanes)
         launch(
             stream,
             LaunchConfig(grid=-(-lanes // block), block=block),
             self._kernel,
-            base + plan.targets.offset,
-            base + plan.queues.offset,
-            base + plan.buffers.offset,
+            *self._tables.addresses,
             iocb.requests.address,
             self._statuses.address,
             iocb.mapped.address,
@@ -484,10 +329,7 @@ class Ring:
         for row in sick:
             drive = self._drives[row // self.options.queues_per_drive]
             self._pairs[row] = drive.handle.recreate_queue_pair(self._pairs[row])
-            self._fill_queue(row)
-            size = dtype("ring_queue").itemsize
-            self._upload(tables.Section(self._plan.queues.offset + row * size, size))
-            self._upload(self._plan.private[row].whole)
+            self._tables.renew_queue(row, self._pairs[row])
         return len(sick)
 
     def statistics(self) -> Statistics:
@@ -496,20 +338,9 @@ class Ring:
         return Statistics(
             tuple(
                 QueueStatistics.of(state, row // per_drive, self._pairs[row].qid)
-                for row, state in enumerate(self._read_states())
+                for row, state in enumerate(self._tables.read_states())
             )
         )
-
-    def _read_states(self) -> list[NDArray[np.void]]:
-        """A copy of every queue's words."""
-        import numpy as np
-
-        states = []
-        for private in self._plan.private:
-            state = np.zeros(1, dtype("ring_queue_state"))
-            self._stream.copy(state.view(np.uint8), self._memory.part(private.state.offset, private.state.nbytes))
-            states.append(state[0])
-        return states
 
     # ---- the end ----
 
@@ -534,12 +365,9 @@ class Ring:
             if iocb.stage is Stage.IN_FLIGHT and iocb.command_count:
                 iocb.done.synchronize()
             iocb.stage = Stage.FREE
-        lists, self._lists = self._lists, {}
         with ExitStack() as after:
             # The lists go last: a drive may read them until its queues are gone.
-            for held in lists.values():
-                for memory in held:
-                    after.callback(memory.close)
+            self._registry.release(after)
             self._stack.close()
 
     def __enter__(self) -> Self:

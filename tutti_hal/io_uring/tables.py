@@ -5,7 +5,6 @@ One allocation holds them all. The host keeps an image of it and copies what cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -104,12 +103,11 @@ def target_row(
 
 
 def queue_row(
-    pair: QueuePair, options: RingOptions, plan: PrivatePlan, base: int, csts_address: int
+    pair: QueuePair, plan: PrivatePlan, *, commands: int, completion_interval: int, base: int, csts_address: int
 ) -> NDArray[np.void]:
     """The device's record of a queue pair; ``base`` is the device address of the allocation."""
     import numpy as np
 
-    commands = options.commands
     index_bits = (commands - 1).bit_length()
     row = np.zeros((), dtype("ring_queue"))
     row["state"] = base + plan.state.offset
@@ -131,32 +129,24 @@ def queue_row(
     # The last value is left out, so that no identifier is ever FFFFh.
     row["generations"] = (1 << (16 - index_bits)) - 1
     row["id"] = pair.qid
-    row["cq_interval"] = options.completion_interval
+    row["cq_interval"] = completion_interval
     return row
 
 
-def fresh_queue(image: NDArray[np.uint8], options: RingOptions, plan: PrivatePlan) -> None:
+def fresh_queue(image: NDArray[np.uint8], plan: PrivatePlan, *, commands: int, depth: int) -> None:
     """Writes a queue's words as they are before its first command into the image."""
     import numpy as np
 
-    commands = options.commands
     section(image, plan.whole)[:] = 0
     state = section(image, plan.state).view(dtype("ring_queue_state"))[0]
     # With more commands than entries, the entries bound the first credits.
-    allowed = min(commands, options.depth - 1)
+    allowed = min(commands, depth - 1)
     state["credits"] = allowed
     state["allowed"] = allowed
-    cells = section(image, plan.cells).view(np.uint64)
+    cells = section(image, plan.cells).view(np.uint64)[:commands]
     cells[:] = np.arange(commands, dtype=np.uint64) * np.uint64((1 << 16) + 1)
 
 
 def section(image: NDArray[np.uint8], where: Section) -> NDArray[np.uint8]:
     """The bytes of a section."""
     return image[where.offset : where.offset + where.nbytes]
-
-
-def check_rows(rows: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Rows as one array."""
-    import numpy as np
-
-    return np.stack(list(rows))

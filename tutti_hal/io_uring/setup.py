@@ -1,0 +1,107 @@
+"""What a ring makes on its drives before its first launch: targets of their namespaces, and queue pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from tutti_hal.errors import ControllerGone, NamespaceAbsent, RingError
+from tutti_hal.io_uring.batch import Target
+from tutti_hal.io_uring.layout import CQE_BYTES, SQE_BYTES
+
+if TYPE_CHECKING:
+    from tutti_hal.io_uring.options import Drive, RingOptions
+    from tutti_hal.nvme.memory import Dma, DmaMemory
+    from tutti_hal.nvme.queues import QueuePair
+
+
+def find_targets(drives: Sequence[Drive]) -> list[Target]:
+    """One target for each active namespace of each drive, or for those that `Drive.namespaces` names.
+
+    Raises:
+        NamespaceInvalid: a namespace with separate metadata or protection information. The ring's commands carry
+            neither MPTR nor PRINFO: the drive would move metadata to and from address 0.
+        NamespaceAbsent: no namespace at all, or none of a number that `Drive.namespaces` has.
+    """
+    targets: list[Target] = []
+    for number, drive in enumerate(drives):
+        for nsid in _chosen(number, drive):
+            space = drive.handle.namespace(nsid)
+            space.check_data_only(f"make a ring over drive {number}")
+            targets.append(
+                Target(
+                    row=len(targets),
+                    drive=number,
+                    nsid=nsid,
+                    block_bytes=space.transfer_bytes_per_block,
+                    blocks=space.capacity_lba,
+                    max_blocks=drive.handle.limits.max_blocks(space),
+                )
+            )
+    if not targets:
+        raise NamespaceAbsent(
+            f"make a ring over {len(drives)} drives",
+            "none has an active namespace",
+            "Create and attach a namespace, or give another drive.",
+        )
+    return targets
+
+
+def _chosen(number: int, drive: Drive) -> Sequence[int]:
+    active = drive.handle.namespaces()
+    if drive.namespaces is None:
+        return active
+    for nsid in drive.namespaces:
+        if nsid not in active:
+            raise NamespaceAbsent(
+                f"make a ring over namespace {nsid} of drive {number}",
+                f"its active namespaces are: {', '.join(map(str, active)) or 'none'}",
+                "Name active ones in Drive.namespaces.",
+            )
+    return drive.namespaces
+
+
+def create_pairs(drive: Drive, options: RingOptions, stack: ExitStack) -> list[QueuePair]:
+    """A drive's queue pairs; the stack deletes them, then gives back the memory in which they were placed.
+
+    Raises:
+        QueueInvalid: a depth that the drive does not allow.
+        QueuesRefused: the drive grants fewer pairs.
+        RingError: kernels cannot reach the doorbells.
+    """
+    handle, wanted = drive.handle, options.queues_per_drive
+    handle.grant_queues(wanted, minimum=wanted)
+    pairs = []
+    for _ in range(wanted):
+        pair = handle.create_queue_pair(
+            options.depth,
+            cq_depth=options.completion_depth,
+            sq_memory=_place(drive.sq_dma, options.depth * SQE_BYTES, handle.page_bytes, stack),
+            cq_memory=_place(drive.cq_dma, options.completion_depth * CQE_BYTES, handle.page_bytes, stack),
+        )
+        stack.callback(_delete_pair, drive, pair.qid)
+        pairs.append(pair)
+        if pair.sq_tail_address is None:
+            raise RingError(
+                "make a ring",
+                f"the doorbells of {pair} have no address for kernels",
+                "Map the drive's registers for the device, or use the bounce path.",
+            )
+    return pairs
+
+
+def _place(dma: Dma | None, nbytes: int, alignment: int, stack: ExitStack) -> DmaMemory | None:
+    if dma is None:
+        return None
+    memory = dma.allocate(nbytes, contiguous=True, alignment=alignment)
+    stack.callback(memory.close)
+    return memory
+
+
+def _delete_pair(drive: Drive, qid: int) -> None:
+    for pair in drive.handle.pairs:
+        if pair.qid == qid:
+            # A drive that is gone has no queues any more.
+            with suppress(ControllerGone):
+                drive.handle.delete_queue_pair(pair)

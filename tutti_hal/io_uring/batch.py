@@ -216,9 +216,14 @@ class Batch:
         self._check_target(target, queue_class)
         if buffer is not None:
             self._check_buffer(what, buffer, access)
-        lbas, sizes, offsets = np.broadcast_arrays(
-            *(_whole(what, name, value) for name, value in (("lba", lba), ("nbytes", nbytes), ("offset", offset)))
-        )
+        whole = [_whole(what, name, value) for name, value in (("lba", lba), ("nbytes", nbytes), ("offset", offset))]
+        try:
+            lbas, sizes, offsets = np.broadcast_arrays(*whole)
+        except ValueError as error:
+            shapes = ", ".join(str(each.shape) for each in whole)
+            raise RequestInvalid(
+                what, f"lba, nbytes and offset have the shapes {shapes}", "Pass arrays of one length, or scalars."
+            ) from error
         lbas, sizes, offsets = lbas.ravel(), sizes.ravel(), offsets.ravel()
         _refuse_any(
             RequestInvalid,

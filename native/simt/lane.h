@@ -67,6 +67,7 @@ struct Group {
     Primitive kind;
     std::uint64_t key; /* the mask; for wave_active the call site */
     std::uint64_t arrived;
+    std::uint64_t due_ps = 0; /* sim: when a wave_active group goes without those who have not come */
 };
 
 struct Wave {
@@ -133,8 +134,12 @@ struct Block {
     bool arrive_active(Lane &lane);
     /* Lets a wave_active group go with the lanes that it has. */
     void close_active(Wave &wave, std::size_t group);
-    /* Closes the group that the running lane has just joined. */
-    void close_active_of(Lane &lane);
+    /* The group that the running lane has just joined, and that is not complete. */
+    Group &active_of(const Lane &lane);
+    /* Closes it. */
+    void close_active_of(const Lane &lane);
+    /* Closes each wave_active group that is due; the time at which the next one is, UINT64_MAX for none. */
+    std::uint64_t close_due_active(std::uint64_t now_ps);
     /* Closes an open wave_active group of the wave, or of the block, if any. */
     bool close_any_active(Wave &wave);
     bool close_any_active();

@@ -4,6 +4,8 @@
  */
 #include "simt/lane.h"
 
+#include <algorithm>
+
 namespace tutti::simt {
 
 void Block::release_wave_sync(Wave &wave) {
@@ -105,14 +107,30 @@ void Block::close_active(Wave &wave, std::size_t group) {
     finish(wave, group);
 }
 
-void Block::close_active_of(Lane &lane) {
-    Wave &wave = *lane.wave;
-    for (std::size_t i = 0; i < wave.groups.size(); ++i)
-        if (wave.groups[i].kind == Primitive::wave_active &&
-            wave.groups[i].key == reinterpret_cast<std::uintptr_t>(lane.site)) {
-            close_active(wave, i);
-            return;
-        }
+Group &Block::active_of(const Lane &lane) {
+    std::vector<Group> &groups = lane.wave->groups;
+    return *std::find_if(groups.begin(), groups.end(), [&](const Group &group) {
+        return group.kind == Primitive::wave_active && group.key == reinterpret_cast<std::uintptr_t>(lane.site);
+    });
+}
+
+void Block::close_active_of(const Lane &lane) {
+    std::vector<Group> &groups = lane.wave->groups;
+    close_active(*lane.wave, static_cast<std::size_t>(&active_of(lane) - groups.data()));
+}
+
+std::uint64_t Block::close_due_active(std::uint64_t now_ps) {
+    std::uint64_t next = UINT64_MAX;
+    if (open_active != 0)
+        for (Wave &wave : waves)
+            for (std::size_t i = wave.groups.size(); i-- > 0;)
+                if (wave.groups[i].kind == Primitive::wave_active) {
+                    if (wave.groups[i].due_ps <= now_ps)
+                        close_active(wave, i);
+                    else
+                        next = std::min(next, wave.groups[i].due_ps);
+                }
+    return next;
 }
 
 bool Block::close_any_active(Wave &wave) {

@@ -17,6 +17,9 @@ constexpr std::uint32_t kDefaultIdlePauses = 4096;
 constexpr std::size_t kControllerStackBytes = 1u << 20;
 constexpr std::size_t kKeptReports = 4096;
 constexpr std::uint64_t kHostPollNs = 1000;
+/* How long a wave_active group waits for company after the last lane that joined it: time for some hundred steps of each
+ * lane. A kernel cannot help it when lanes went ahead in an earlier group, and may well wait for those that are left. */
+constexpr std::uint64_t kCompanyPs = 2'000'000;
 constexpr std::uint64_t kStepsToStop = 10'000'000;
 
 std::uint64_t ps_of(std::uint64_t ns) { return ns < UINT64_MAX / 1000 ? ns * 1000 : UINT64_MAX; }
@@ -100,6 +103,7 @@ void World::configure(const tt_sim_options &options) {
         options_.idle_pauses = kDefaultIdlePauses;
     if (options_.max_steps == 0)
         options_.max_steps = kDefaultMaxSteps;
+    active_ps_ = UINT64_MAX;
     scheduler_.configure(options);
     memory_.configure({options_.staleness_reads, options_.device_stores_invisible != 0});
     steps_ = 0;
@@ -309,6 +313,8 @@ Agent *World::next() {
         return exclusive_;
     if (clock_ps_ >= timer_ps_)
         fire_timers();
+    if (clock_ps_ >= active_ps_)
+        close_due_active();
     if (attention_ || steps_ >= stop_step_ || clock_ps_ >= stop_ps_)
         return nullptr;
     return scheduler_.pick(current_);
@@ -346,6 +352,21 @@ void World::close_stuck_active(Lane &lane) {
             return;
     }
     lane.block->close_any_active(*lane.wave);
+}
+
+void World::wait_for_company(Agent &self) {
+    Group &group = self.lane->block->active_of(*self.lane);
+    group.due_ps = clock_ps_ + kCompanyPs;
+    active_ps_ = std::min(active_ps_, group.due_ps);
+    block_lane(self);
+}
+
+/* Not a choice: to go on at once was one for each lane that joined, and who runs next is one now. */
+void World::close_due_active() {
+    active_ps_ = UINT64_MAX;
+    for (const auto &launch : live_)
+        for (const auto &block : launch->resident)
+            active_ps_ = std::min(active_ps_, block->block.close_due_active(clock_ps_));
 }
 
 void World::wake(Agent &agent) {

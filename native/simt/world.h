@@ -55,6 +55,12 @@ class World final : public ReadChooser {
     void sleep(Agent &self, std::uint64_t wake_ns);
     /* Leaves until somebody wakes the agent. */
     void block(Agent &self, AgentState state);
+    void block_lane(Agent &self) {
+        self.lane->state = LaneState::blocked;
+        block(self, AgentState::blocked);
+    }
+    /* A lane in an incomplete wave_active group: leaves until the group is complete, or has waited long enough. */
+    void wait_for_company(Agent &self);
     [[noreturn]] void end_lane(Agent &self);
     bool close_early() { return scheduler_.close_early(); }
     void fail(SimLaunch &launch, int outcome, std::string message);
@@ -99,6 +105,7 @@ class World final : public ReadChooser {
     void forget_agent(Agent &agent);
     void find_next_stop();
     void close_stuck_active(Lane &lane);
+    void close_due_active();
     std::string places_of(const SimLaunch &launch, std::uint32_t &stuck) const;
 
     tt_sim_options options_{};
@@ -127,6 +134,7 @@ class World final : public ReadChooser {
     std::uint64_t stop_step_ = UINT64_MAX; /* the root must look at step counts then */
     std::uint64_t stop_ps_ = UINT64_MAX;   /* the root must look at deadlines then */
     std::uint64_t timer_ps_ = UINT64_MAX;
+    std::uint64_t active_ps_ = UINT64_MAX; /* no wave_active group is due before */
     bool attention_ = false; /* the root has something to do */
     std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
     std::vector<Agent *> idle_;

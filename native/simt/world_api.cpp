@@ -24,10 +24,7 @@ Agent &enter(tt_lane_face *face, Primitive at, const void *site) {
     return *static_cast<Agent *>(lane.agent);
 }
 
-void block_until_woken(Agent &agent) {
-    agent.lane->state = LaneState::blocked;
-    agent.world->block(agent, AgentState::blocked);
-}
+void block_until_woken(Agent &agent) { agent.world->block_lane(agent); }
 
 /* After the launch has failed: the caller is never run again, and nothing on its stack is destroyed. */
 [[noreturn]] void never_return(Agent &agent) {
@@ -78,7 +75,7 @@ std::uint64_t wave_active(tt_lane_face *face) {
         if (agent.world->close_early())
             lane.block->close_active_of(lane);
         else
-            block_until_woken(agent);
+            agent.world->wait_for_company(agent);
     }
     return lane.result;
 }

@@ -193,6 +193,25 @@ def test_active_groups_are_subsets_that_vary(engine: Any, make_world: Any, width
     assert len(seen) > 10
 
 
+@pytest.mark.parametrize("width", [32, 64])
+@pytest.mark.parametrize("policy", INDEPENDENT)
+def test_wave_active_never_waits_for_a_lane_that_went_ahead(
+    engine: Any, make_world: Any, policy: str, width: int
+) -> None:
+    module, limit_ns = engine.module("waves", 1, width), 1_000_000
+    for seed in range(8):
+        world = make_world(policy=policy, seed=seed)
+        through, late = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+        report = world.launch(module, "active_then_wait", through, late, limit_ns, block=width)
+        assert report.outcome == "done", report.message
+        assert (through[0], late[0]) == (width, 0)
+        script = [taken for taken, _ in world.choices()]
+        if policy == "random":
+            again, replay = np.zeros(1, np.uint32), make_world(policy="script", script=script)
+            replay.launch(module, "active_then_wait", again, late, limit_ns, block=width)
+            assert (replay.steps, replay.now_ns) == (world.steps, world.now_ns)
+
+
 def test_misuse_of_a_mask_is_a_trap(engine: Any, make_world: Any) -> None:
     report = make_world().launch(engine.module("waves", 1), "ballot_without_caller", block=4)
     assert report.outcome == "trap"

@@ -160,6 +160,14 @@ def test_active_ballot_shuffle(engine: Any, launch: Any, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [32, 64])
+def test_wave_active_never_waits_for_a_lane_that_went_ahead(engine: Any, launch: Any, width: int) -> None:
+    through, late = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    module, limit_ns = engine.module("waves", 0, width), 5_000_000_000
+    assert launch(module, "active_then_wait", through, late, limit_ns, block=width).outcome == "done"
+    assert (through[0], late[0]) == (width, 0)
+
+
+@pytest.mark.parametrize("width", [32, 64])
 def test_a_group_holds_one_side_of_a_branch(engine: Any, launch: Any, width: int) -> None:
     mask_of = np.zeros(width, np.uint64)
     assert launch(engine.module("waves", 0, width), "active_in_branches", mask_of, block=width).outcome == "done"

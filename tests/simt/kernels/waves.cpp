@@ -49,6 +49,23 @@ static void active_in_branches(uint64_t *mask_of) {
     }
 }
 
+/* Lane 0 comes late, and those who are through wait for all the others: no lane may be held by one that went ahead. Who
+ * waited for longer than `ns` says so. Only for schedules that let lanes of a wave progress alone. */
+static void active_then_wait(uint32_t *through, uint32_t *late, uint64_t ns) {
+    if (tt_host_lane_index() == 0)
+        for (int i = 0; i < 200; ++i)
+            tt_host_pause();
+    const uint64_t end = tt_host_clock_ns() + ns;
+    tt_host_atomic_add_dev_u32(through, static_cast<uint32_t>(tt_host_wave_active() != 0));
+    while (tt_host_load_relaxed_dev_u32(through) != tt_host_block_size_x()) {
+        if (tt_host_clock_ns() > end) {
+            tt_host_atomic_add_dev_u32(late, 1);
+            return;
+        }
+        tt_host_pause();
+    }
+}
+
 static void ballot_odd(uint64_t *out) {
     const uint32_t me = tt_host_thread_index_x();
     const tt_host_mask mask = tt_host_wave_active();
@@ -79,6 +96,7 @@ static void ballot_of_the_gone() {
 }
 
 MODULE(KERNEL(sync_rounds), KERNEL(sync_early_exit), KERNEL(active_groups), KERNEL(active_in_branches),
+       KERNEL(active_then_wait),
        KERNEL(ballot_odd), KERNEL(shuffle_from_first), KERNEL(ballot_without_caller), KERNEL(ballot_of_the_gone))
 
 #else

@@ -185,6 +185,8 @@ bool Simulation::run(const std::function<bool()> &until, uint64_t budget_steps) 
         }
         tt_launch_report report{};
         int outcome = tt_world_run(world_, running_[0].id, slice, &report);
+        const bool starved = outcome == TT_RUN_PENDING && report.stuck_lanes != 0;
+        const size_t before = running_.size();
         if (outcome != TT_RUN_PENDING) {
             finish(0, outcome, report);
         }
@@ -195,6 +197,10 @@ bool Simulation::run(const std::function<bool()> &until, uint64_t budget_steps) 
             } else {
                 finish(i, outcome, report);
             }
+        }
+        if (starved && budget_steps == 0 && running_.size() == before) {
+            // No launch has ended whose stream could go on, and the host waits in here: nobody is left to feed them.
+            finish(0, tt_world_run(world_, running_[0].id, 0, &report), report);
         }
     }
 }

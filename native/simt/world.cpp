@@ -17,10 +17,14 @@ constexpr std::uint32_t kDefaultIdlePauses = 4096;
 constexpr std::size_t kControllerStackBytes = 1u << 20;
 constexpr std::size_t kKeptReports = 4096;
 constexpr std::uint64_t kHostPollNs = 1000;
-/* How long a wave_active group waits for company after the last lane that joined it: time for some hundred steps of each
- * lane. A kernel cannot help it when lanes went ahead in an earlier group, and may well wait for those that are left. */
+/* How long a wave_active group waits for company after the last lane that joined it: time for some hundred steps of
+ * each lane. A kernel cannot help it when lanes went ahead in an earlier group, and may well wait for those that are
+ * left. */
 constexpr std::uint64_t kCompanyPs = 2'000'000;
+constexpr std::uint32_t kPauseNs = 40;
 constexpr std::uint64_t kStepsToStop = 10'000'000;
+
+constexpr const char *kDeadlock = "deadlock: nothing can run and no timer is set";
 
 std::uint64_t ps_of(std::uint64_t ns) { return ns < UINT64_MAX / 1000 ? ns * 1000 : UINT64_MAX; }
 
@@ -104,6 +108,7 @@ void World::configure(const tt_sim_options &options) {
     if (options_.max_steps == 0)
         options_.max_steps = kDefaultMaxSteps;
     active_ps_ = UINT64_MAX;
+    host_is_due_ = false;
     scheduler_.configure(options);
     memory_.configure({options_.staleness_reads, options_.device_stores_invisible != 0});
     steps_ = 0;
@@ -395,7 +400,7 @@ void World::pause(Agent &self) {
         idle_.push_back(&self);
         block(self, AgentState::idle);
     } else {
-        step(self, 40);
+        step(self, kPauseNs);
     }
     self.yielded = false;
 }
@@ -501,6 +506,27 @@ void World::housekeeping() {
     find_next_stop();
 }
 
+bool World::waits_for_a_store(const SimLaunch &launch) const {
+    return std::any_of(idle_.begin(), idle_.end(), [&](const Agent *agent) {
+        return agent->state == AgentState::idle && &agent->sim_block->launch == &launch;
+    });
+}
+
+/* Only the host can wake the idle lanes, and it waits for the budget to be used up: the rest passes as their pauses. */
+void World::spend_budget() {
+    for (const auto &launch : live_)
+        if (!launch->resident.empty() && !waits_for_a_store(*launch))
+            fail(*launch, TT_RUN_DEADLOCK, kDeadlock);
+    if (attention_)
+        return;
+    const std::uint64_t pause_ps = std::max<std::uint64_t>(kPauseNs * 1000 / idle_.size(), 1);
+    const std::uint64_t to_limit = clock_ps_ < stop_ps_ ? (stop_ps_ - clock_ps_ - 1) / pause_ps + 1 : 0;
+    const std::uint64_t pauses = std::min(stop_step_ - steps_, to_limit);
+    steps_ += pauses;
+    clock_ps_ = pauses == to_limit ? std::max(clock_ps_, stop_ps_) : clock_ps_ + pauses * pause_ps;
+    host_is_due_ = true;
+}
+
 void World::nothing_can_run() {
     for (const auto &launch : live_)
         for (const auto &block : launch->resident)
@@ -511,8 +537,13 @@ void World::nothing_can_run() {
         fire_timers();
         return;
     }
+    if (budget_end_ != UINT64_MAX &&
+        std::any_of(live_.begin(), live_.end(), [this](const auto &launch) { return waits_for_a_store(*launch); })) {
+        spend_budget();
+        return;
+    }
     for (const auto &launch : live_)
-        fail(*launch, TT_RUN_DEADLOCK, "deadlock: nothing can run and no timer is set");
+        fail(*launch, TT_RUN_DEADLOCK, kDeadlock);
 }
 
 int World::run(std::uint64_t id, std::uint64_t budget_steps, tt_launch_report &report) {
@@ -521,6 +552,11 @@ int World::run(std::uint64_t id, std::uint64_t budget_steps, tt_launch_report &r
     budget_end_ = budget_steps != 0 && budget_steps < UINT64_MAX - steps_ ? steps_ + budget_steps : UINT64_MAX;
     const std::uint64_t first_step = steps_;
     const std::uint64_t first_ns = now_ns();
+    if (host_is_due_) {
+        /* It may have written plainly, which nobody notices but who looks. */
+        host_is_due_ = false;
+        wake_idle();
+    }
     const std::uint64_t first_launch = live_.empty() ? last_launch_ + 1 : live_.front()->id;
     for (;;) {
         housekeeping();
@@ -544,6 +580,10 @@ int World::run(std::uint64_t id, std::uint64_t budget_steps, tt_launch_report &r
             break;
         if (steps_ >= budget_end_) {
             report.outcome = TT_RUN_PENDING;
+            if (host_is_due_) {
+                report.stuck_lanes = static_cast<std::uint32_t>(idle_.size());
+                write_message(report, "nothing can run until the host stores something");
+            }
             return TT_RUN_PENDING;
         }
         fire_timers();

@@ -97,6 +97,8 @@ class World final : public ReadChooser {
     void fire_timers();
     void wake_idle();
     void nothing_can_run();
+    bool waits_for_a_store(const SimLaunch &launch) const;
+    void spend_budget();
     void housekeeping();
     void admit();
     bool admit_block(SimLaunch &launch);
@@ -135,7 +137,8 @@ class World final : public ReadChooser {
     std::uint64_t stop_ps_ = UINT64_MAX;   /* the root must look at deadlines then */
     std::uint64_t timer_ps_ = UINT64_MAX;
     std::uint64_t active_ps_ = UINT64_MAX; /* no wave_active group is due before */
-    bool attention_ = false; /* the root has something to do */
+    bool attention_ = false;               /* the root has something to do */
+    bool host_is_due_ = false;             /* run() returned because only a store of the host wakes anybody */
     std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
     std::vector<Agent *> idle_;
     Sequence changes_ = 0;

@@ -82,7 +82,8 @@ def test_parameters_are_told_and_checked(device: Device, stream: Stream, module:
 
 
 def test_kernels_are_listed_and_found_by_name(module: Module) -> None:
-    assert sorted(module) == ["add_one", "echo", "mismatch", "race", "ring_doorbell", "trap_now", "wait_flag"]
+    names = ["add_one", "await_flag", "echo", "mismatch", "race", "ring_doorbell", "trap_now", "wait_flag"]
+    assert sorted(module) == names
     with pytest.raises(ModuleInvalid, match="the module has") as caught:
         module["add_two"]
     assert caught.value.canonical == "SymbolNotFound"

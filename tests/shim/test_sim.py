@@ -78,6 +78,27 @@ def test_the_host_stores_while_a_kernel_runs(device: Device, stream: Stream, mod
         assert 0 < world.now_ns - before < 10**9
 
 
+def test_a_kernel_may_wait_long_for_the_host(device: Device, stream: Stream, module: Module, world: World) -> None:
+    with device.allocate(4, "mapped") as word, device.create_stream() as beside:
+        stream.fill(word, 0)
+        launch(stream, ONE, module["await_flag"], word)
+        for _ in range(3):
+            assert not world.run(100_000)
+        world.store(word.address, 1)
+        stream.synchronize()
+        # An operation behind another launch feeds it too, while the host only waits.
+        stream.fill(word, 0)
+        launch(stream, ONE, module["await_flag"], word)
+        launch(beside, ONE, module["add_one"], 0, word)
+        beside.fill(word, 1)
+        stream.synchronize()
+        stream.fill(word, 0)
+        launch(stream, ONE, module["await_flag"], word)
+        launch(beside, ONE, module["await_flag"], word)
+        with pytest.raises(LaunchDeadlock):
+            stream.synchronize()
+
+
 def test_a_copy_beside_a_running_kernel_is_seen_by_it(device: Device, module: Module) -> None:
     with device.create_stream() as a, device.create_stream() as b, device.allocate(8, "mapped") as words:
         a.fill(words, 0)

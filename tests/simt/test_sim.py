@@ -76,6 +76,55 @@ def test_a_deadlock_names_every_lane(engine: Any, make_world: Any) -> None:
     assert "thread 1 at wave_sync" in report.message
 
 
+@pytest.mark.parametrize("plainly", [False, True])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_kernel_that_the_host_feeds_is_no_deadlock(engine: Any, make_world: Any, policy: str, plainly: bool) -> None:
+    world, flag = make_world(policy=policy, seed=3), np.zeros(1, np.uint32)
+    world.map(flag, 1)
+    fed = world.start(engine.module("schedule", 1), "spin_with_pause", flag, block=3)
+    busy = world.run(fed, 1000)
+    assert (busy.outcome, busy.stuck_lanes, busy.steps) == ("pending", 0, 1000)
+    idle = world.run(fed, 1_000_000)
+    assert (idle.outcome, idle.stuck_lanes, idle.steps) == ("pending", 3, 1_000_000)
+    assert "until the host stores" in idle.message
+    assert 10_000_000 < idle.elapsed_ns < 20_000_000  # pauses of 40 ns, of three lanes side by side
+    again = world.run(fed, 1000)
+    assert (again.outcome, again.stuck_lanes, again.steps) == ("pending", 3, 1000)
+    if plainly:
+        flag[0] = 1
+    else:
+        engine.lib.tt_world_host_store(world.handle, engine.ffi.cast("void *", flag.ctypes.data), 1, 4)
+    assert world.run(fed, 1000).outcome == "done"
+
+
+def test_a_fed_kernel_ends_at_its_limits(engine: Any, make_world: Any) -> None:
+    flag = np.zeros(1, np.uint32)
+    module = engine.module("schedule", 1)
+    world = make_world(seed=3)
+    fed = world.start(module, "spin_with_pause", flag, limit_ns=10_000_000)
+    assert world.run(fed, 100_000).outcome == "pending"
+    ended = world.run(fed, 1 << 60)
+    assert (ended.outcome, ended.elapsed_ns) == ("limit", 10_000_000)
+    world = make_world(seed=3, max_steps=1_000_000)
+    ended = world.run(world.start(module, "spin_with_pause", flag), 1 << 60)
+    assert (ended.outcome, ended.steps) == ("limit", 1_000_000)
+    world = make_world(seed=3)
+    fed = world.start(module, "spin_with_pause", flag)
+    assert world.run(fed, 1_000_000).outcome == "pending"
+    assert world.run(fed).outcome == "deadlock"  # this time the host only waits
+
+
+def test_lanes_that_wait_for_each_other_are_a_deadlock_whatever_the_host_does(engine: Any, make_world: Any) -> None:
+    module, flag = engine.module("schedule", 1), np.zeros(1, np.uint32)
+    world = make_world()
+    fed = world.start(module, "spin_with_pause", flag)
+    stuck = world.start(module, "barrier_mismatch", block=4)
+    assert world.run(fed, 1_000_000).outcome == "pending"
+    assert world.run(stuck, 1).outcome == "deadlock"
+    assert world.run(fed, 1_000_000).outcome == "pending"
+    assert world.run(fed).outcome == "deadlock"
+
+
 def test_a_spin_for_ever_is_a_deadlock(engine: Any, make_world: Any) -> None:
     """Nothing changes, nobody looks at the clock, no timer is set: no lane can ever leave its loop."""
     report = make_world().launch(engine.module("schedule", 1), "spin_with_pause", np.zeros(1, np.uint32), block=2)

@@ -57,7 +57,7 @@ typedef struct tt_launch_config {
 enum {
     TT_RUN_DONE = 0,
     TT_RUN_PENDING = 1,  /* sim: the step budget is used up; call again */
-    TT_RUN_DEADLOCK = 2, /* nothing can run and no timer is set */
+    TT_RUN_DEADLOCK = 2, /* nothing can ever run: no timer is set, and nobody is left who could store what is awaited */
     TT_RUN_LIMIT = 3,    /* the launch outran limit_ns */
     TT_RUN_TRAP = 4,     /* a lane called trap */
     TT_RUN_INVALID = 5,  /* the configuration cannot be launched */
@@ -66,7 +66,7 @@ enum {
 
 typedef struct tt_launch_report {
     uint32_t outcome; /* TT_RUN_* */
-    uint32_t stuck_lanes;
+    uint32_t stuck_lanes; /* lanes that have not ended; with TT_RUN_PENDING: see tt_world_run */
     uint64_t elapsed_ns;
     uint64_t steps;    /* sim: scheduling steps of the world; threads: lane switches */
     char message[512]; /* for a person: outcome, and each stuck lane's place (block, thread, primitive), cut to fit */
@@ -128,7 +128,11 @@ TT_EXPORT int tt_world_launch(tt_world *world, const tt_module_desc *module, con
  * Returns report->outcome: of that launch, or with 0 the first that is not TT_RUN_DONE among those that ended meanwhile.
  * A launch that has ended can be asked for once. With 0 and no launch it runs the controllers until they all wait; with
  * a budget it also lets the virtual clock go on to their timers, and by a microsecond when there is none, so that a host
- * that polls sees time pass. */
+ * that polls sees time pass.
+ * Without a budget the host is not there to store anything meanwhile: lanes that wait for a store which no agent can make
+ * are a deadlock. With a budget they are not, for the host may feed them after this call: the rest of the budget passes
+ * as pauses of theirs, and the answer is TT_RUN_PENDING with their number in stuck_lanes (0: somebody could still run).
+ * Lanes that wait only for one another, in barriers and collectives, are a deadlock either way. */
 TT_EXPORT int tt_world_run(tt_world *world, uint64_t launch, uint64_t budget_steps, tt_launch_report *report);
 
 /* An agent that is not a lane: a controller. fn runs as a fibre of the world, and reaches memory only through port. */

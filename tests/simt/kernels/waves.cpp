@@ -96,8 +96,8 @@ static void ballot_of_the_gone() {
 }
 
 MODULE(KERNEL(sync_rounds), KERNEL(sync_early_exit), KERNEL(active_groups), KERNEL(active_in_branches),
-       KERNEL(active_then_wait),
-       KERNEL(ballot_odd), KERNEL(shuffle_from_first), KERNEL(ballot_without_caller), KERNEL(ballot_of_the_gone))
+       KERNEL(active_then_wait), KERNEL(ballot_odd), KERNEL(shuffle_from_first), KERNEL(ballot_without_caller),
+       KERNEL(ballot_of_the_gone))
 
 #else
 

@@ -2,7 +2,7 @@
 
 `copy` is what the same copies cost without controller and host: the ceiling of a controller that moves data.
 
-    python benchmarks/bench_controller.py [--commands N] [--json FILE]
+    python benchmarks/bench_controller.py [--commands N] [--json]
 
 Host and controller run in one thread of a C++ driver (`controller_driver.cpp`), built here against the installed
 library. The figure counts the thread's CPU time, the host's share in it, so it holds on a busy machine too; what a busy
@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
+from tutti_hal.machine import benchmark_facts
 from tutti_hal.paths import include_dir, native_library
 
 GOAL = 1_000_000
@@ -35,22 +33,6 @@ CASES = (
     ("software", "read", 16, 1024),
     ("software", "write", 16, 64),
 )
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
-    model = "unknown"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    return {
-        "machine": platform.machine(),
-        "cpu": model,
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "load": os.getloadavg()[0],
-    }
 
 
 def build(folder: Path) -> Path:
@@ -70,26 +52,31 @@ def build(folder: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commands", type=int, default=2_000_000, help="measured in each case")
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     options = parser.parse_args()
     results = []
+
+    def say(line: str) -> None:
+        if not options.json:
+            print(line)
+
     with tempfile.TemporaryDirectory() as folder:
         driver = build(Path(folder))
-        print(f"{'controller':<10} {'opcode':<6} {'queues':>6} {'MiB':>5} {'M commands/CPU s':>17} {'SQEs/fetch':>11}")
+        say(f"{'controller':<10} {'opcode':<6} {'queues':>6} {'MiB':>5} {'M commands/CPU s':>17} {'SQEs/fetch':>11}")
         for kind, opcode, queues, mib in CASES:
             command = [str(driver), kind, opcode, str(queues), str(options.commands), str(mib)]
             out = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             results.append({"controller": kind, "opcode": opcode, "queues": queues, "namespace_mib": mib, **out})
             rate = out["commands_per_cpu_second"] / 1e6
-            print(f"{kind:<10} {opcode:<6} {queues:>6} {mib:>5} {rate:>17.2f} {out.get('sqes_per_fetch', 0):>11.1f}")
+            say(f"{kind:<10} {opcode:<6} {queues:>6} {mib:>5} {rate:>17.2f} {out.get('sqes_per_fetch', 0):>11.1f}")
     reads = [r for r in results if r["controller"] == "software" and r["opcode"] == "read"]
     best = max(r["commands_per_cpu_second"] for r in reads)
     met = best >= GOAL
     verdict = "met" if met else "MISSED"
-    print(f"goal {GOAL / 1e6:.1f} M commands/s a core, 4 KiB from memory: {verdict} ({best / 1e6:.2f} M)")
+    say(f"goal {GOAL / 1e6:.1f} M commands/s a core, 4 KiB from memory: {verdict} ({best / 1e6:.2f} M)")
     if options.json:
-        report = {"benchmark": "controller", **machine(), "block_bytes": 4096, "depth": 256, "goal": GOAL, "met": met}
-        options.json.write_text(json.dumps({**report, "results": results}, indent=2) + "\n")
+        report = {"machine": benchmark_facts(), "block_bytes": 4096, "depth": 256, "goal": GOAL, "met": met}
+        print(json.dumps({**report, "results": results}, indent=2))
     return 0 if met else 1
 
 

@@ -12,7 +12,6 @@ import argparse
 import ctypes
 import json
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tutti_hal.machine import benchmark_facts
 from tutti_hal.native import ffi_and_library
 from tutti_hal.paths import include_dir
 
@@ -199,6 +199,7 @@ def main() -> None:
     """Measure everything and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=1.0, help="time of each measurement")
+    parser.add_argument("--json", action="store_true", help="accepted as by the others: it prints JSON in any case")
     seconds = parser.parse_args().seconds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -213,19 +214,7 @@ def main() -> None:
         calls = 50 * count / (time.process_time() - start)
         lanes = 8192
         figures = {
-            "machine": {
-                "system": platform.platform(),
-                "cpus": os.cpu_count(),
-                "model": next(
-                    (
-                        line.split(":")[1].strip()
-                        for line in Path("/proc/cpuinfo").read_text().splitlines()
-                        if line.startswith("model name")
-                    ),
-                    platform.machine(),
-                ),
-                "load_1min": os.getloadavg()[0],
-            },
+            "machine": benchmark_facts(),
             "lane_switches_per_s_per_core": {
                 "block_32": bench.lane_switches(1, 32, seconds),
                 "block_256": bench.lane_switches(1, 256, seconds),

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine
+from tutti_hal.machine import benchmark_facts
 
 ROUNDS = 15
 
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     arguments = parser.parse_args()
-    figures = {"machine": machine(), "import": imports(), "kernels": kernels()}
+    figures = {"machine": benchmark_facts(), "import": imports(), "kernels": kernels()}
     print(json.dumps(figures, indent=2) if arguments.json else "\n".join(f"{k}: {v}" for k, v in figures.items()))
 
 

@@ -155,6 +155,20 @@ def tool_version(command: Sequence[str], pattern: str) -> str | None:
     return match[1] if match else None
 
 
+def benchmark_facts() -> dict[str, Any]:
+    """The machine that a figure is taken on, named the same way beside every figure."""
+    cpu = cpu_facts()
+    return {
+        "cpu": cpu["model"],
+        "arch": cpu["machine"],
+        "cpus": cpu["usable"],
+        "memory_gib": round(memory_facts()["total_bytes"] / 2**30, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_1min": round(os.getloadavg()[0], 2),
+    }
+
+
 def digest(facts: Mapping[str, Any]) -> str:
     """The SHA-256 of facts in canonical JSON (sorted keys, no blanks, ASCII)."""
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -1,32 +1,41 @@
-"""Ring speed: 4 KiB reads end to end, against the same ring used one command at a time."""
+"""Ring speed on HOST: 4 KiB commands end to end, beside three baselines of the same run."""
 
 from __future__ import annotations
 
+import statistics
+import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tutti_hal.bench.naive import naive_templates
 from tutti_hal.errors import BenchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tutti_hal.io_uring.iocb import Iocb
     from tutti_hal.io_uring.ring import Ring
     from tutti_hal.profile import Profile
 
 _BLOCK_BYTES = 4096
-_BLOCKS = 4096
+_NSID = 1
+
+RING, NULL, NAIVE, SINGLE = "ring", "null controller", "one doorbell a command", "one command a batch"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured point.
+    """One way to move commands, measured in several rounds that alternate with those of the others.
 
     Attributes:
         name: what ran.
-        commands: how many, all of them completed without an error.
-        seconds: wall clock from the first hand-over to the last completion.
-        commands_per_s, gb_per_s: their quotients; payload of one direction.
+        commands: how many in all, each completed without an error.
+        seconds: wall clock of all rounds, from the first hand-over to the last completion of each.
+        commands_per_s: median of the rounds.
+        gb_per_s: its payload, one direction; 0 of the null controller, which moves nothing.
         doorbells_per_command: SQ doorbell writes by kernels.
         cq_loads_per_command: reads of completion entries.
         host_calls_per_batch: calls of the host API.
@@ -42,100 +51,179 @@ class Figure:
     host_calls_per_batch: float
 
 
-def measure_ring(profile: Profile, *, batch: int, depth: int, seconds: float) -> dict[str, Any]:
-    """Reads of 4 KiB from one drive in memory and from a null controller, in batches, and one at a time as baseline.
+@dataclass(frozen=True)
+class Load:
+    """What is moved.
+
+    Attributes:
+        write: writes instead of reads.
+        batch: commands handed over together.
+        depth: entries of the queue.
+        lanes: lanes of the kernel at most; 0: one wave.
+    """
+
+    write: bool = False
+    batch: int = 4096
+    depth: int = 1024
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
+class _Round:
+    commands: int
+    doorbells: int
+    cq_loads: int
+    host_calls: int
+    batches: int
+    seconds: float
+
+
+def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: int = 3) -> dict[str, Any]:
+    """Measures the ring over a drive in memory, and beside it the ceiling and two naive ways.
+
+    The ceiling is the same ring over the null controller. Naive are the same kernel with one doorbell for each command,
+    and the same ring with one command a batch. What was moved is compared with its source, byte for byte.
 
     Args:
         profile: HOST in mode threads; software controllers reach host memory.
-        batch: commands handed over together.
-        depth: entries of the queue.
-        seconds: about how long each figure runs.
+        load: what is moved.
+        time_limit_s: of all measuring together; bring-up and compiling are beside it. Every round is at least two
+            batches, so that 0 is a smoke test.
+        rounds: of each figure.
 
     Raises:
-        BenchError: another profile, or a command did not end well.
+        BenchError: another profile, a command that did not end well, or wrong data.
         TuttiError: a part refused.
     """
     if profile.record.kind != "host" or not profile.arch.startswith("threads-"):
         raise BenchError(
             f"measure the ring on {profile}", "its controllers run on threads of this host", "Name --profile host."
         )
-    figures = [
-        _measure(profile, "null controller", null=True, batch=batch, depth=depth, seconds=seconds),
-        _measure(profile, "software controller, memory", null=False, batch=batch, depth=depth, seconds=seconds),
-        _measure(profile, "baseline: one command a batch", null=False, batch=1, depth=depth, seconds=seconds),
-    ]
+    with tempfile.TemporaryDirectory() as folder:
+        ways = (
+            _Way(RING, load),
+            _Way(NULL, load, null=True),
+            _Way(NAIVE, load, templates=naive_templates(Path(folder))),
+            _Way(SINGLE, replace(load, batch=1)),
+        )
+        length_s = time_limit_s / (rounds * len(ways))
+        taken: dict[str, list[_Round]] = {way.name: [] for way in ways}
+        for _ in range(rounds):
+            for way in ways:
+                taken[way.name].append(_run(profile, way, length_s))
+    figures = [_figure(way, taken[way.name]) for way in ways]
+    rate = {figure.name: figure.commands_per_s for figure in figures}
     return {
         "profile": str(profile),
+        "operation": "write" if load.write else "read",
         "block_bytes": _BLOCK_BYTES,
-        "batch": batch,
-        "depth": depth,
+        "batch": load.batch,
+        "depth": load.depth,
+        "rounds": rounds,
+        "verified": True,  # whatever is not, was raised
         "figures": [asdict(figure) for figure in figures],
-        "gain_over_baseline": figures[1].commands_per_s / figures[2].commands_per_s,
+        "ring_over": {name: rate[RING] / rate[name] for name in (NULL, NAIVE, SINGLE)},
     }
 
 
-def _measure(profile: Profile, name: str, *, null: bool, batch: int, depth: int, seconds: float) -> Figure:
+@dataclass(frozen=True)
+class _Way:
+    name: str
+    load: Load
+    null: bool = False
+    templates: Path | None = None
+
+
+def _figure(way: _Way, rounds: list[_Round]) -> Figure:
+    commands = sum(each.commands for each in rounds)
+    rate = statistics.median(each.commands / each.seconds for each in rounds)
+    return Figure(
+        name=way.name,
+        commands=commands,
+        seconds=sum(each.seconds for each in rounds),
+        commands_per_s=rate,
+        gb_per_s=0.0 if way.null else rate * _BLOCK_BYTES / 1e9,
+        doorbells_per_command=sum(each.doorbells for each in rounds) / commands,
+        cq_loads_per_command=sum(each.cq_loads for each in rounds) / commands,
+        host_calls_per_batch=sum(each.host_calls for each in rounds) / sum(each.batches for each in rounds),
+    )
+
+
+def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
+    """One round, with a drive and a ring of its own, so that no other drive's thread takes its time."""
     import numpy as np
 
-    from tutti_hal.io_uring.batch import succeeded
     from tutti_hal.io_uring.options import Drive, RingOptions
     from tutti_hal.io_uring.ring import Ring
     from tutti_hal.nvme.handle import ControllerHandle
     from tutti_hal.nvme.software import ControllerConfig, MemoryNamespace, NullController, SoftwareController
     from tutti_hal.shim import Device
 
-    kind = NullController if null else SoftwareController
+    load = way.load
+    kind = NullController if way.null else SoftwareController
     with ExitStack() as stack:
         device = Device(profile)
-        controller = stack.enter_context(kind(ControllerConfig(namespaces=(MemoryNamespace(blocks=_BLOCKS),))))
+        controller = stack.enter_context(kind(ControllerConfig(namespaces=(MemoryNamespace(blocks=load.batch),))))
+        source = np.random.default_rng(3).integers(0, 256, load.batch * _BLOCK_BYTES, np.uint8)
+        if not load.write and not way.null:
+            controller.write_stored(_NSID, 0, source.tobytes())
         controller.start()
         handle = stack.enter_context(ControllerHandle.open(controller.registers, controller.dma))
-        memory = controller.dma.allocate(batch * _BLOCK_BYTES)
+        memory = controller.dma.allocate(load.batch * _BLOCK_BYTES)
         stack.callback(memory.close)
-        options = RingOptions(depth=depth, batch_limit=batch, batches=2, buffers=1)
-        ring = stack.enter_context(Ring.init_queue(device, [Drive(handle=handle, dma=controller.dma)], options))
+        memory.write(0, (source if load.write else ~source).tobytes())
+        options = RingOptions(
+            depth=load.depth, batch_limit=load.batch, batches=2, buffers=1, lanes=load.lanes or device.wave_width
+        )
+        drives = [Drive(handle=handle, dma=controller.dma)]
+        ring = stack.enter_context(Ring.init_queue(device, drives, options, templates=way.templates))
         buffer = ring.register(memory)
-        lba = np.arange(batch) % _BLOCKS
-        offset = np.arange(batch) * _BLOCK_BYTES
+        place = np.arange(load.batch)
 
         def issue() -> Iocb:
             iocb = ring.get_iocb()
-            iocb.read(ring.targets[0], lba, _BLOCK_BYTES, buffer, offset)
+            fill = iocb.write if load.write else iocb.read
+            fill(ring.targets[0], place, _BLOCK_BYTES, buffer, place * _BLOCK_BYTES)
             ring.issue_io(iocb)
             return iocb
 
-        def take(iocb: Iocb) -> None:
-            if not succeeded(ring.wait_cqe(iocb)).all():
-                raise BenchError(f"measure {name}", "a command did not end well", "Run the ring's tests.")
+        took = _flow(ring, issue, way.name, length_s)
+        if not way.null:
+            # The source judges: what is stored after writes, what arrived after reads.
+            found = controller.read_stored(_NSID, 0, len(source)) if load.write else memory.read(0, len(source))
+            if found != source.tobytes():
+                raise BenchError(
+                    f"measure {way.name}", "the data that was moved is not its source", "Run the ring's tests."
+                )
+        return took
 
-        take(issue())  # pages of the namespace, code and caches
-        before = _counts(ring)
-        calls = device.host_calls.total()
-        batches = 0
-        begin = time.perf_counter()
-        flying = issue()
-        while time.perf_counter() - begin < seconds:
-            following = issue()  # the next batch is handed over while this one runs
-            take(flying)
-            flying = following
-            batches += 1
+
+def _flow(ring: Ring, issue: Callable[[], Iocb], name: str, length_s: float) -> _Round:
+    """Batches one behind the other, two in flight, for ``length_s``."""
+    from tutti_hal.io_uring.batch import succeeded
+
+    def take(iocb: Iocb) -> None:
+        if not succeeded(ring.wait_cqe(iocb)).all():
+            raise BenchError(f"measure {name}", "a command did not end well", "Run the ring's tests.")
+
+    take(issue())  # pages of the namespace, code and caches
+    before = _counts(ring)
+    calls = ring.device.host_calls.total()
+    batches = 1
+    begin = time.perf_counter()
+    flying = issue()
+    while batches == 1 or time.perf_counter() - begin < length_s:
+        following = issue()  # the next batch is handed over while this one runs
         take(flying)
-        took = time.perf_counter() - begin
+        flying = following
         batches += 1
-        calls = device.host_calls.total() - calls
-        commands, doorbells, loads = (new - old for new, old in zip(_counts(ring), before, strict=True))
-        return Figure(
-            name=name,
-            commands=commands,
-            seconds=took,
-            commands_per_s=commands / took,
-            gb_per_s=0.0 if null else commands * _BLOCK_BYTES / took / 1e9,
-            doorbells_per_command=doorbells / commands,
-            cq_loads_per_command=loads / commands,
-            host_calls_per_batch=calls / batches,
-        )
+    take(flying)
+    seconds = time.perf_counter() - begin
+    calls = ring.device.host_calls.total() - calls
+    commands, doorbells, loads = (new - old for new, old in zip(_counts(ring), before, strict=True))
+    return _Round(commands, doorbells, loads, calls, batches, seconds)
 
 
 def _counts(ring: Ring) -> tuple[int, int, int]:
-    statistics = ring.statistics()
-    return statistics.total("completions"), statistics.total("doorbells"), statistics.total("cq_loads")
+    counted = ring.statistics()
+    return counted.total("completions"), counted.total("doorbells"), counted.total("cq_loads")

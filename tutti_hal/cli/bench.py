@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
+from pathlib import Path
+from typing import Any
 
 from tutti_hal.cli.arguments import whole_number
 
 _EXAMPLES = """\
 examples:
-  tutti-hal bench ring --profile host           4 KiB reads through the ring, and one at a time as baseline
-  tutti-hal bench ring --profile host --json
+  tutti-hal bench ring --profile host           4 KiB reads through the ring, beside three baselines
+  tutti-hal bench ring --profile host --write --time-limit 20 --json
 """
 
 
@@ -34,7 +34,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ring.add_argument(
         "--depth", type=whole_number(2, 1 << 16), default=1024, metavar="N", help="entries of the queue (1024)"
     )
-    ring.add_argument("--seconds", type=whole_number(0, 3600), default=2, metavar="S", help="length of each figure (2)")
+    ring.add_argument("--lanes", type=whole_number(0, 1 << 20), default=0, metavar="N", help="lanes (0: one wave)")
+    ring.add_argument("--write", action="store_true", help="writes instead of reads")
+    ring.add_argument(
+        "--time-limit",
+        type=whole_number(0, 86400),
+        default=8,
+        metavar="S",
+        help="seconds of measuring, all figures together (8)",
+    )
+    ring.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures (.png .svg .pdf)")
     ring.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
@@ -44,19 +53,39 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         TuttiError: no profile, options out of range, or a command that did not end well.
     """
-    from tutti_hal.bench.ring import measure_ring
+    from tutti_hal.bench.ring import Load, measure_ring
+    from tutti_hal.machine import benchmark_facts
     from tutti_hal.profile import select
 
-    figures = measure_ring(select(args.profile), batch=args.batch, depth=args.depth, seconds=args.seconds)
-    figures["machine"] = {"cpus": len(os.sched_getaffinity(0)), "arch": platform.machine()}
+    if args.plot is not None:
+        from tutti_hal.workload.plot import check
+
+        check(args.plot)
+    load = Load(write=args.write, batch=args.batch, depth=args.depth, lanes=args.lanes)
+    result = {"machine": benchmark_facts(), **measure_ring(select(args.profile), load, time_limit_s=args.time_limit)}
+    if args.plot is not None:
+        from tutti_hal.bench.plot import draw
+
+        draw(result, args.plot)
     if args.json:
-        json.dump(figures, sys.stdout, indent=2)
+        json.dump(result, sys.stdout, indent=2)
         print()
-        return 0
+    else:
+        _print(result)
+    return 0
+
+
+def _print(result: dict[str, Any]) -> None:
     from tutti_hal.cli.terminal import Section, Terminal
 
+    machine, ratios = result["machine"], result["ring_over"]
     terminal = Terminal()
-    terminal.title(f"ring on {figures['profile']}: {args.batch} reads of 4 KiB a batch, depth {args.depth}")
+    terminal.title(
+        f"ring on {result['profile']}: 4 KiB {result['operation']}s, {result['batch']} a batch, depth {result['depth']}"
+    )
+    terminal.note(
+        f"{machine['cpu']}, {machine['cpus']} CPUs, load {machine['load_1min']}; emulated drives, every byte verified"
+    )
     terminal.table(
         [
             Section(
@@ -69,8 +98,8 @@ def run(args: argparse.Namespace) -> int:
                     ("host calls", f"{figure['host_calls_per_batch']:.2f}", "a batch"),
                 ],
             )
-            for figure in figures["figures"]
+            for figure in result["figures"]
         ]
     )
-    terminal.note(f"batches against one at a time: {figures['gain_over_baseline']:.1f}x")
-    return 0
+    for name, ratio in ratios.items():
+        terminal.note(f"ring over {name}: {ratio:.2f}x")

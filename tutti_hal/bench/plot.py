@@ -1,0 +1,45 @@
+"""Figures of the ring as a picture: one bar for each way, with its ratio to the ring. Needs the extra ``report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tutti_hal.errors import PlotError
+from tutti_hal.workload.plot import check
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Draws what `measure_ring` returned, with ``machine`` beside it, to ``path``. Replaces the file.
+
+    Raises:
+        PlotError: as `tutti_hal.workload.plot.check`, or the file cannot be written.
+    """
+    check(path)
+    from matplotlib.figure import Figure
+
+    figures = result["figures"]
+    ring = figures[0]["commands_per_s"]
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots()
+    place = list(range(len(figures)))
+    bars = axes.barh(place, [each["commands_per_s"] for each in figures], color=["#1f6f8b", *["#9aa5ad"] * 3])
+    labels = [f"{each['commands_per_s']:,.0f}/s, {each['commands_per_s'] / ring:.2g} of the ring" for each in figures]
+    axes.bar_label(bars, labels=labels, padding=4, fontsize=8)
+    axes.set_yticks(place, [each["name"] for each in figures])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.4 * max(each["commands_per_s"] for each in figures))
+    axes.set_xlabel(f"4 KiB {result['operation']}s a second; batches of {result['batch']}, depth {result['depth']}")
+    axes.spines[["top", "right"]].set_visible(False)
+    machine = result["machine"]
+    axes.set_title(
+        f"Ring on {result['profile']}, software controller: {machine['cpu']}, {machine['cpus']} CPUs",
+        loc="left",
+        fontsize=10,
+    )
+    try:
+        figure.savefig(path, dpi=130)
+    except OSError as error:
+        raise PlotError(
+            f"plotting to {path}", error.strerror or str(error), "Name a file that can be written."
+        ) from None

@@ -8,8 +8,12 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 CXX    ?= g++
 
-# What the native library is built from: a change here installs again.
+# What the native library is built from: a change here installs again. So does a Python file that comes or goes, for an
+# editable install remembers where each one lies.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native cmake -type f 2>/dev/null | LC_ALL=C sort)
+FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -type f -not -path '*/__pycache__/*' | LC_ALL=C sort | cksum | cut -d' ' -f1)
+DEMO    := $(VENV)/.demo-$(FILES)
+DEV     := $(VENV)/.dev-$(FILES)
 
 .PHONY: help demo test lint format types check sanitize bench docs golden wheel clean setup require
 
@@ -26,56 +30,56 @@ $(VENV)/pyvenv.cfg: | require
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python's venv module is missing: sudo apt-get install python3-venv" >&2; exit 1; }
 
 # The demo needs less than the tests; either stamp is renewed when native sources or the project file change.
-$(VENV)/.demo: $(SOURCES) | $(VENV)/pyvenv.cfg require
+$(DEMO): $(SOURCES) | $(VENV)/pyvenv.cfg require
 	@echo "-- installing into $(VENV) (a minute or two the first time)"
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar on -e '.[report]' | sed -u -n -E 's/^(Collecting [^ ]+|Building .*|Successfully .*)/   \1/p'
 	@touch $@
 
-$(VENV)/.dev: $(SOURCES) | $(VENV)/pyvenv.cfg require
+$(DEV): $(SOURCES) | $(VENV)/pyvenv.cfg require
 	@echo "-- installing with what the tests need into $(VENV) (a minute or two the first time)"
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar on -e '.[dev,report]' | sed -u -n -E 's/^(Collecting [^ ]+|Building .*|Successfully .*)/   \1/p'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(DEMO)
 
-setup: $(VENV)/.dev ## .venv with everything that development needs
+setup: $(DEV) ## .venv with everything that development needs
 
-demo: $(VENV)/.demo ## the main job on HOST and the software controller: render, compile, move a KV-cache workload, verify
+demo: $(DEMO) ## the main job on HOST and the software controller: render, compile, move a KV-cache workload, verify
 	@mkdir -p out
 	@$(PY) -m tutti_hal demo --profile host --plot out/demo.png
 
-test: $(VENV)/.dev ## unit, property and quick conformance tests
-	@$(PY) -m pytest
+test: $(DEV) ## unit, property and quick conformance tests, on every core
+	@$(PY) -m pytest -n auto
 
-lint: $(VENV)/.dev ## ruff and clang-format, changing nothing
+lint: $(DEV) ## ruff and clang-format, changing nothing
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@find native benchmarks tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format --dry-run -Werror
 
-format: $(VENV)/.dev ## apply ruff and clang-format
+format: $(DEV) ## apply ruff and clang-format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 	@find native benchmarks tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format -i
 
-types: $(VENV)/.dev ## mypy --strict on the installed form of the package
+types: $(DEV) ## mypy --strict on the installed form of the package
 	@$(PY) .ci/check_types.py
 
-check: $(VENV)/.dev ## every gate of docs/gates.md with its budget
+check: $(DEV) ## every gate of docs/gates.md with its budget
 	@$(PY) .ci/gates.py
 
-sanitize: $(VENV)/.dev ## the native code under ASan, UBSan and TSan
+sanitize: $(DEV) ## the native code under ASan, UBSan and TSan
 	@$(PY) .ci/gates.py sanitizers
 
-bench: $(VENV)/.dev ## the figures of benchmarks/, each beside its baseline
+bench: $(DEV) ## the figures of benchmarks/, each beside its baseline
 	@mkdir -p out
 	@for b in benchmarks/bench_*.py; do echo "-- $$b"; $(PY) $$b --json > out/$$(basename $$b .py).json; cat out/$$(basename $$b .py).json; done
 
-docs: $(VENV)/.dev ## the documentation into site/
+docs: $(DEV) ## the documentation into site/
 	@$(PY) -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@$(PY) -m sphinx -q -W --keep-going -b html docs site
 
-golden: $(VENV)/.dev ## write the golden files of generation again
+golden: $(DEV) ## write the golden files of generation again
 	@$(PY) -m pytest tests/codegen --update-golden -q
 
-wheel: $(VENV)/.dev ## sdist, then the wheel from the sdist, into dist/
+wheel: $(DEV) ## sdist, then the wheel from the sdist, into dist/
 	@rm -rf dist && $(PY) -m build
 
 clean: ## remove what make made

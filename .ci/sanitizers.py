@@ -12,6 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "sanitized"
+#: What reaches the native code most widely for its seconds.
+SUITES = (
+    *(f"tests/controller/test_{name}.py" for name in ("admin", "fuzz", "io", "pointers", "registers", "sim")),
+    "tests/simt/test_sim.py",
+)
 
 
 def call(*command: str, env: dict[str, str] | None = None) -> int:
@@ -23,7 +28,8 @@ def call(*command: str, env: dict[str, str] | None = None) -> int:
 def build() -> Path:
     """The whole native library with AddressSanitizer and UndefinedBehaviorSanitizer."""
     tools = Path(sys.executable).parent
-    options = ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DTUTTI_SANITIZE=address,undefined", "-G", "Ninja"]
+    # -O1: what the sanitizers ask for, and half the compile time of more.
+    options = ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1", "-DTUTTI_SANITIZE=address,undefined", "-G", "Ninja"]
     ninja = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
     for command in (
         [str(tools / "cmake"), "-S", str(ROOT), "-B", str(BUILD), ninja, *options],
@@ -48,7 +54,7 @@ def main() -> int:
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
-    failed += call(*pytest, "tests/controller", "tests/simt/test_sim.py", "-m", "not slow", "--timeout", "300", env=env)
+    failed += call(*pytest, *SUITES, "-m", "not slow", "--timeout", "300", env=env)
     return 1 if failed else 0
 
 

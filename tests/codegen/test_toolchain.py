@@ -12,8 +12,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,16 +290,23 @@ except CacheUnwritable as error:
 """
 
 
-def test_a_read_only_folder_is_named_and_still_read(cache_dir: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that everybody may enter; pytest takes such rights from its own at every start, also of another run."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        monkeypatch.setenv("TUTTI_CACHE_DIR", str(folder / "cache"))
+        yield folder
+
+
+def test_a_read_only_folder_is_named_and_still_read(open_folder: Path) -> None:
     """By a child that gives up root's rights, for root may write anywhere."""
+    cache_dir = open_folder / "cache"
     cache_dir.mkdir(mode=0o755)
-    for parent in tmp_path.parents:
-        if parent.owner() == tmp_path.owner() and not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    tmp_path.chmod(0o755)
     if os.geteuid() != 0:
         cache_dir.chmod(0o555)
-    command = [sys.executable, "-c", _AS_NOBODY, str(tmp_path / "other")]
+    command = [sys.executable, "-c", _AS_NOBODY, str(open_folder / "other")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("[TT-CACHE-UNWRITABLE]"), done.stdout
     assert str(cache_dir) in done.stdout

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti_hal.errors import BatchFull, BufferInvalid, LbaOutOfRange, NamespaceAbsent, RequestInvalid
-from tutti_hal.io_uring.batch import Batch, RegisteredBuffer, Target, succeeded
+from tutti_hal.io_uring.batch import Batch, RegisteredBuffer, Target
+from tutti_hal.io_uring.completion import succeeded
 from tutti_hal.io_uring.layout import Access, State, dtype
 
 BOTH = Access.DRIVE_READS | Access.DRIVE_WRITES
@@ -132,6 +133,98 @@ def test_refuses_a_target_of_another_ring() -> None:
     other = Target(row=0, drive=0, nsid=9, block_bytes=512, blocks=8, max_blocks=8)
     with pytest.raises(NamespaceAbsent):
         it.flush(other)
+
+
+# ---- requests for many targets in one call ----
+
+#: Each bounds requests in its own way, and none of their rows is their drive or namespace.
+SMALL = Target(row=0, drive=2, nsid=4, block_bytes=512, blocks=100, max_blocks=4)
+LARGE = Target(row=1, drive=0, nsid=7, block_bytes=4096, blocks=1000, max_blocks=2)
+SKEWED = Target(row=2, drive=1, nsid=1, block_bytes=520, blocks=50, max_blocks=3)
+MANY = (SMALL, LARGE, SKEWED)
+
+
+def mixed(limit: int = 64) -> tuple[Batch, np.ndarray]:
+    rows = np.zeros(limit, dtype("ring_request"))
+    rows.view(np.uint8)[:] = 0xA5
+    return Batch(MANY, [BUFFER], rows), rows
+
+
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(1, 9), st.integers(0, 1000)),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_many_targets_in_one_call_are_the_rows_of_one_call_each(requests: list[tuple[int, int, int, int]]) -> None:
+    """The oracle calls once for each request, with its target alone."""
+    one_each, expected = mixed(256)
+    for row, lba, count, dword in requests:
+        one_each.read(MANY[row], lba, count * MANY[row].block_bytes, BUFFER, dword * 4)
+    it, rows = mixed(256)
+    row, lba, count, dword = (np.array(column) for column in zip(*requests, strict=True))
+    nbytes = count * np.array([target.block_bytes for target in MANY])[row]
+    assert it.read(row, lba, nbytes, BUFFER, dword * 4) == range(len(requests))
+    assert rows.tobytes() == expected.tobytes()
+    assert it.command_count == one_each.command_count
+    results = np.zeros(it.command_count, dtype("ring_status"))
+    results["code"] = code(2)
+    assert (it.completions(results) == one_each.completions(results)).all()
+
+
+def test_many_targets_split_each_at_its_own_limit() -> None:
+    it, rows = mixed()
+    it.write([1, 2, 0], [5, 6, 7], [3 * 4096, 3 * 520, 5 * 512], BUFFER, [0, 1 << 16, 1 << 17])
+    names = ("target", "first_lba", "block_count", "buffer_offset")
+    assert [tuple(int(row[name]) for name in names) for row in rows[: it.command_count]] == [
+        (1, 5, 2, 0),
+        (1, 7, 1, 8192),
+        (2, 6, 3, 1 << 16),
+        (0, 7, 4, 1 << 17),
+        (0, 11, 1, (1 << 17) + 2048),
+    ]
+
+
+def test_one_request_for_each_target() -> None:
+    it, rows = mixed()
+    it.write_zeroes(np.arange(3), 1, [512, 4096, 520])
+    assert rows["target"][:3].tolist() == [0, 1, 2]
+    assert it.read(np.uint8(2), 0, 520, BUFFER, 0) == range(3, 4)
+    assert rows["target"][3] == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "target", "lba", "nbytes", "offset"),
+    [
+        (NamespaceAbsent, "request 1 names target 3 of a ring that has 3", [0, 3], 0, 512, 0),
+        (NamespaceAbsent, "request 0 names target 9", 9, 0, 512, 0),
+        (RequestInvalid, "target has -1", [0, -1], 0, 512, 0),
+        (RequestInvalid, "target has type float64", [0.0, 1.0], 0, 512, 0),
+        (RequestInvalid, "shapes", [0, 1], [0, 0, 0], 512, 0),
+        (RequestInvalid, r"request 1, for namespace 7 of drive 0, has 512 bytes.*4096", [0, 1], 0, 512, 0),
+        (RequestInvalid, r"request 2, for namespace 1 of drive 1, has 512 bytes.*520", [0, 0, 2], 0, 512, 0),
+        (RequestInvalid, r"request 1, for namespace 7 of drive 0, has offset 2", [0, 1], 0, [512, 4096], [0, 2]),
+        (
+            LbaOutOfRange,
+            r"request 1, for namespace 4 of drive 2, takes 1 .* 100\..* has 100",
+            [1, 0],
+            100,
+            [4096, 512],
+            0,
+        ),
+        (BufferInvalid, r"request 1, for namespace 7 of drive 0, takes 8192", [0, 1], 0, [512, 8192], (1 << 20) - 4096),
+        (BatchFull, "commands", [0, 1], 0, [512, 130 * 4096], 0),
+    ],
+)
+def test_many_targets_refuse_and_add_nothing(
+    error: type[Exception], said: str, target: object, lba: object, nbytes: object, offset: object
+) -> None:
+    it, rows = mixed()
+    before = rows.tobytes()
+    with pytest.raises(error, match=said):
+        it.read(target, lba, nbytes, BUFFER, offset)
+    assert (len(it), it.command_count, rows.tobytes()) == (0, 0, before)
 
 
 def code(state: int, field: int = 0) -> int:

@@ -200,7 +200,7 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
 
 def _flow(ring: Ring, issue: Callable[[], Iocb], name: str, length_s: float) -> _Round:
     """Batches one behind the other, two in flight, for ``length_s``."""
-    from tutti_hal.io_uring.batch import succeeded
+    from tutti_hal.io_uring.completion import succeeded
 
     def take(iocb: Iocb) -> None:
         if not succeeded(ring.wait_cqe(iocb)).all():

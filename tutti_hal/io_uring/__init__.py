@@ -1,6 +1,7 @@
 """The ring's host half: batches of requests that GPU threads submit to drives, one copy and one launch each."""
 
-from tutti_hal.io_uring.batch import Batch, Operation, RegisteredBuffer, Target, completion_dtype, succeeded
+from tutti_hal.io_uring.batch import Batch, Operation, RegisteredBuffer, Target
+from tutti_hal.io_uring.completion import completion_dtype, succeeded
 from tutti_hal.io_uring.iocb import Iocb
 from tutti_hal.io_uring.layout import Access, Health, State, Why
 from tutti_hal.io_uring.options import Drive, RingOptions

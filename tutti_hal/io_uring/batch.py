@@ -5,13 +5,14 @@ Everything here is arithmetic on arrays: the work of the CPU does not grow by ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.errors import BatchFull, BufferInvalid, LbaOutOfRange, NamespaceAbsent, RequestInvalid
-from tutti_hal.io_uring.layout import STATE_SHIFT, Access, State, dtype
+from tutti_hal.io_uring.completion import merge
+from tutti_hal.io_uring.layout import Access
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +78,14 @@ class Batch:
         requests: NDArray[np.void],
         classes: Sequence[int] = (1,),
     ) -> None:
+        import numpy as np
+
         self._targets = targets
+        # What bounds requests, by target: a call may name another target in each request.
+        self._block_bytes, self._blocks, self._max_blocks = (
+            np.array([getattr(target, name) for target in targets], np.uint64)
+            for name in ("block_bytes", "blocks", "max_blocks")
+        )
         self._classes = classes
         self._buffers = buffers
         self._requests = requests
@@ -100,7 +108,7 @@ class Batch:
 
     def read(
         self,
-        target: Target,
+        target: Target | ArrayLike,
         lba: ArrayLike,
         nbytes: ArrayLike,
         buffer: RegisteredBuffer,
@@ -110,25 +118,26 @@ class Batch:
     ) -> range:
         """Add reads: ``nbytes`` from block ``lba`` of the namespace into the buffer at ``offset`` bytes.
 
-        The three arrays broadcast against each other; scalars add one request. ``queue_class`` is a place in
-        ``RingOptions.queues``.
+        ``target`` is one namespace for all, or an array with the ``Target.row`` of each request's: requests for many
+        drives cost one call. The arrays broadcast against each other; scalars add one request. ``queue_class`` is a
+        place in ``RingOptions.queues``.
 
         Returns:
             The numbers of the requests in this batch, in order: rows of what ``Ring.wait_cqe`` returns.
 
         Raises:
             RequestInvalid: a length of 0 or no multiple of the block; an offset that is no multiple of 4; a class
-                without queues.
+                without queues; numbers that are not whole, or arrays that do not broadcast.
             LbaOutOfRange: blocks past the end of the namespace.
             BufferInvalid: not a live registration, too small, or not registered for this direction.
-            NamespaceAbsent: not a target of this ring.
+            NamespaceAbsent: not a target of this ring, or not the row of one.
             BatchFull: the batch cannot hold so many; nothing was added.
         """
         return self._transfer(Operation.READ, target, lba, nbytes, buffer, offset, Access.DRIVE_WRITES, 0, queue_class)
 
     def write(
         self,
-        target: Target,
+        target: Target | ArrayLike,
         lba: ArrayLike,
         nbytes: ArrayLike,
         buffer: RegisteredBuffer,
@@ -145,7 +154,7 @@ class Batch:
 
     def compare(
         self,
-        target: Target,
+        target: Target | ArrayLike,
         lba: ArrayLike,
         nbytes: ArrayLike,
         buffer: RegisteredBuffer,
@@ -158,7 +167,9 @@ class Batch:
             Operation.COMPARE, target, lba, nbytes, buffer, offset, Access.DRIVE_READS, 0, queue_class
         )
 
-    def write_zeroes(self, target: Target, lba: ArrayLike, nbytes: ArrayLike, *, queue_class: int = 0) -> range:
+    def write_zeroes(
+        self, target: Target | ArrayLike, lba: ArrayLike, nbytes: ArrayLike, *, queue_class: int = 0
+    ) -> range:
         """Add commands that zero blocks without moving data. As `read`."""
         return self._transfer(Operation.WRITE_ZEROES, target, lba, nbytes, None, 0, Access(0), 0, queue_class)
 
@@ -166,20 +177,23 @@ class Batch:
         """Add one flush of the namespace: what completed before it was submitted is durable when it completes."""
         import numpy as np
 
-        self._check_target(target, queue_class)
+        self._check_target(target)
+        self._check_class(queue_class)
         rows = self._reserve("pack a flush", np.ones(1, np.uint32))
         rows["opcode"] = Operation.FLUSH
         rows["queue_class"] = queue_class
         rows["target"] = target.row
         return range(self.request_count - 1, self.request_count)
 
-    def _check_target(self, target: Target, queue_class: int) -> None:
+    def _check_target(self, target: Target) -> None:
         if not (0 <= target.row < len(self._targets)) or self._targets[target.row] is not target:
             raise NamespaceAbsent(
                 f"use namespace {target.nsid} of drive {target.drive}",
                 "it is not a target of this ring",
                 "Take targets from Ring.target(drive, nsid).",
             )
+
+    def _check_class(self, queue_class: int) -> None:
         if not (0 <= queue_class < len(self._classes)) or self._classes[queue_class] == 0:
             raise RequestInvalid(
                 f"use queue class {queue_class}",
@@ -198,10 +212,26 @@ class Batch:
                 f"Register it with {access!r}.",
             )
 
+    def _target_rows(self, what: str, target: Target | ArrayLike) -> NDArray[np.uint64]:
+        import numpy as np
+
+        if isinstance(target, Target):
+            self._check_target(target)
+            return np.array(target.row, np.uint64)
+        rows = _whole(what, "target", target)
+        _refuse_any(
+            NamespaceAbsent,
+            what,
+            np.atleast_1d(rows >= np.uint64(len(self._targets))),
+            lambda i: f"request {i} names target {int(rows.flat[i])} of a ring that has {len(self._targets)}",
+            lambda _: "Take rows from Ring.target(drive, nsid).row.",
+        )
+        return rows
+
     def _transfer(
         self,
         operation: Operation,
-        target: Target,
+        target: Target | ArrayLike,
         lba: ArrayLike,
         nbytes: ArrayLike,
         buffer: RegisteredBuffer | None,
@@ -212,41 +242,40 @@ class Batch:
     ) -> range:
         import numpy as np
 
-        what = f"pack {operation.name.lower()} requests for namespace {target.nsid} of drive {target.drive}"
-        self._check_target(target, queue_class)
+        what = f"pack {operation.name.lower()} requests"
+        self._check_class(queue_class)
+        targets, lbas, sizes, offsets = _broadcast(
+            what, self._target_rows(what, target), lba=lba, nbytes=nbytes, offset=offset
+        )
         if buffer is not None:
             self._check_buffer(what, buffer, access)
-        whole = [_whole(what, name, value) for name, value in (("lba", lba), ("nbytes", nbytes), ("offset", offset))]
-        try:
-            lbas, sizes, offsets = np.broadcast_arrays(*whole)
-        except ValueError as error:
-            shapes = ", ".join(str(each.shape) for each in whole)
-            raise RequestInvalid(
-                what, f"lba, nbytes and offset have the shapes {shapes}", "Pass arrays of one length, or scalars."
-            ) from error
-        lbas, sizes, offsets = lbas.ravel(), sizes.ravel(), offsets.ravel()
+        block_bytes, ends, most = self._block_bytes[targets], self._blocks[targets], self._max_blocks[targets]
+
+        def of(i: int) -> str:
+            to = self._targets[int(targets[i])]
+            return f"request {i}, for namespace {to.nsid} of drive {to.drive},"
+
         _refuse_any(
             RequestInvalid,
             what,
-            (sizes == 0) | (sizes % np.uint64(target.block_bytes) != 0),
-            lambda i: f"request {i} has {int(sizes[i])} bytes",
-            f"Use a positive multiple of the block, {target.block_bytes} bytes.",
+            (sizes == 0) | (sizes % block_bytes != 0),
+            lambda i: f"{of(i)} has {int(sizes[i])} bytes",
+            lambda i: f"Use a positive multiple of the block, {int(block_bytes[i])} bytes.",
         )
         _refuse_any(
             RequestInvalid,
             what,
             offsets % np.uint64(4) != 0,
-            lambda i: f"request {i} has offset {int(offsets[i])} in its buffer",
-            "Use a multiple of 4: a drive addresses dwords.",
+            lambda i: f"{of(i)} has offset {int(offsets[i])} in its buffer",
+            lambda _: "Use a multiple of 4: a drive addresses dwords.",
         )
-        counts = sizes // np.uint64(target.block_bytes)
-        end = np.uint64(target.blocks)
+        counts = sizes // block_bytes
         _refuse_any(
             LbaOutOfRange,
             what,
-            (counts > end) | (lbas > end - np.minimum(counts, end)),
-            lambda i: f"request {i} takes {int(counts[i])} blocks from {int(lbas[i])}",
-            f"The namespace has {target.blocks} blocks.",
+            (counts > ends) | (lbas > ends - np.minimum(counts, ends)),
+            lambda i: f"{of(i)} takes {int(counts[i])} blocks from {int(lbas[i])}",
+            lambda i: f"The namespace has {int(ends[i])} blocks.",
         )
         if buffer is not None:
             room = np.uint64(buffer.nbytes)
@@ -254,25 +283,29 @@ class Batch:
                 BufferInvalid,
                 what,
                 (sizes > room) | (offsets > room - np.minimum(sizes, room)),
-                lambda i: (
-                    f"request {i} takes {int(sizes[i])} bytes at {int(offsets[i])} of a buffer of {buffer.nbytes}"
-                ),
-                "Stay inside the buffer.",
+                lambda i: f"{of(i)} takes {int(sizes[i])} bytes at {int(offsets[i])} of a buffer of {buffer.nbytes}",
+                lambda _: "Stay inside the buffer.",
             )
-        most = np.uint64(target.max_blocks)
         parts = ((counts + most - np.uint64(1)) // most).astype(np.uint32)
         rows = self._reserve(what, parts)
-        # Number of each part within its request.
-        part = np.arange(len(rows), dtype=np.uint64) - np.repeat(np.cumsum(parts) - parts, parts).astype(np.uint64)
-        skipped = part * most
+        if len(rows) > len(parts):
+            targets, lbas, counts, offsets, block_bytes, most = (
+                np.repeat(column, parts) for column in (targets, lbas, counts, offsets, block_bytes, most)
+            )
+            # Blocks of the same request that earlier parts take.
+            part = np.arange(len(rows), dtype=np.uint64) - np.repeat(np.cumsum(parts) - parts, parts).astype(np.uint64)
+            skipped = part * most
+            counts = np.minimum(counts - skipped, most)
+            lbas = lbas + skipped
+            offsets = offsets + skipped * block_bytes
         rows["opcode"] = operation
-        rows["target"] = target.row
-        rows["block_count"] = np.minimum(np.repeat(counts, parts) - skipped, most)
-        rows["first_lba"] = np.repeat(lbas, parts) + skipped
+        rows["target"] = targets
+        rows["block_count"] = counts
+        rows["first_lba"] = lbas
         rows["queue_class"] = queue_class
         rows["buffer"] = 0 if buffer is None else buffer.row
         rows["command_bits"] = bits
-        rows["buffer_offset"] = np.repeat(offsets, parts) + skipped * np.uint64(target.block_bytes)
+        rows["buffer_offset"] = offsets
         return range(self.request_count - len(parts), self.request_count)
 
     def _reserve(self, what: str, parts: NDArray[np.uint32]) -> NDArray[np.void]:
@@ -292,88 +325,15 @@ class Batch:
         self.request_count += len(parts)
         self.command_count += needed
         rows = self._requests[first : first + needed]
-        rows[...] = np.zeros((), self._requests.dtype)
+        rows.view(np.uint8)[:] = 0
         return rows
 
     def completions(self, results: NDArray[np.void]) -> NDArray[np.void]:
-        """One completion for each request, from one ``ring_status`` for each command.
-
-        A request of several commands is as bad as its worst: one that was not completed, before one that failed, before
-        one that succeeded. ``submitted_ns`` is its first command's, ``completed_ns`` its last one's.
-        """
+        """One completion for each request, in order, from one ``ring_status`` for each command: see `merge`."""
         import numpy as np
 
         owners = np.concatenate(self._owners) if self._owners else np.empty(0, np.uint32)
-        codes = results["code"]
-        states = (codes >> STATE_SHIFT).astype(np.uint8)
-        fields = np.where(states == State.COMPLETED, codes & 0x7FFF, 0).astype(np.uint16)
-        # DNR, M and CRD say what to do about a failure; they do not make one.
-        failed = (fields & 0x7FF) != 0
-        badness = np.where(states != State.COMPLETED, 2, failed.astype(np.uint8))
-        # Last wins below: the worst command of each request, and of equals the first.
-        order = np.lexsort((-np.arange(len(owners)), badness))
-        worst = np.zeros(self.request_count, np.int64)
-        worst[owners[order]] = order
-        done = np.zeros(self.request_count, completion_dtype())
-        done["state"] = states[worst]
-        done["why"] = np.where(states[worst] == State.NOT_RUN, codes[worst] & 0xFFFF, 0)
-        field = fields[worst]
-        done["sc"] = field & 0xFF
-        done["sct"] = (field >> 8) & 7
-        done["crd"] = (field >> 11) & 3
-        done["more"] = (field >> 13) & 1
-        done["dnr"] = (field >> 14) & 1
-        done["result"] = results["result"][worst]
-        done["queue"] = results["queue"][worst]
-        done["commands"] = np.bincount(owners, minlength=self.request_count)
-        first = np.full(self.request_count, np.iinfo(np.uint64).max, np.uint64)
-        np.minimum.at(first, owners, results["submitted_ns"])
-        last = np.zeros(self.request_count, np.uint64)
-        np.maximum.at(last, owners, results["completed_ns"])
-        done["submitted_ns"], done["completed_ns"] = first, last
-        return done
-
-
-def completion_dtype() -> np.dtype[Any]:
-    """The record of one request's end, as ``Ring.wait_cqe`` returns them.
-
-    ``state`` is a `State`; ``why`` a `Why` when it is NOT_RUN; ``sct``, ``sc``, ``crd``, ``more``, ``dnr`` the status
-    of the drive when it is COMPLETED; times are in nanoseconds of the device's clock; ``queue`` is the ring's number
-    of the queue; ``commands`` tells into how many the request was split.
-    """
-    import numpy as np
-
-    return np.dtype(
-        [
-            ("state", "u1"),
-            ("sct", "u1"),
-            ("sc", "u1"),
-            ("crd", "u1"),
-            ("more", "?"),
-            ("dnr", "?"),
-            ("why", "<u2"),
-            ("result", "<u4"),
-            ("queue", "<u4"),
-            ("commands", "<u4"),
-            ("submitted_ns", "<u8"),
-            ("completed_ns", "<u8"),
-        ]
-    )
-
-
-def request_array(buffer: memoryview[int] | bytearray, count: int) -> NDArray[np.void]:
-    """``count`` packed requests over memory that the caller owns."""
-    import numpy as np
-
-    return np.frombuffer(buffer, dtype("ring_request"), count)
-
-
-def succeeded(completions: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which requests were completed by the drive without an error."""
-    good: NDArray[np.bool_] = (
-        (completions["state"] == State.COMPLETED) & (completions["sct"] == 0) & (completions["sc"] == 0)
-    )
-    return good
+        return merge(owners, self.request_count, results)
 
 
 def _whole(what: str, name: str, value: ArrayLike) -> NDArray[np.uint64]:
@@ -392,10 +352,27 @@ def _whole(what: str, name: str, value: ArrayLike) -> NDArray[np.uint64]:
         raise RequestInvalid(what, f"{name} has type {array.dtype}", fix)
     if array.dtype.kind == "i" and bool((array < 0).any()):
         raise RequestInvalid(what, f"{name} has {int(array.min())}", fix)
-    return array.astype(np.uint64)
+    return array.astype(np.uint64, copy=False)
 
 
-def _refuse_any(error: type[Any], what: str, bad: NDArray[np.bool_], found: Any, fix: str) -> None:
+def _broadcast(what: str, *first: NDArray[np.uint64], **named: ArrayLike) -> list[NDArray[np.uint64]]:
+    """All as flat arrays of one length."""
+    import numpy as np
+
+    columns = [*first, *(_whole(what, name, value) for name, value in named.items())]
+    try:
+        return [column.ravel() for column in np.broadcast_arrays(*columns)]
+    except ValueError:
+        shapes = ", ".join(str(column.shape) for column in columns)
+        raise RequestInvalid(
+            what, f"target, {', '.join(named)} have shapes {shapes}", "Pass arrays of one length, or scalars."
+        ) from None
+
+
+def _refuse_any(
+    error: type[Any], what: str, bad: NDArray[np.bool_], found: Callable[[int], str], fix: Callable[[int], str]
+) -> None:
     """Raise for the first request that is bad."""
     if bad.any():
-        raise error(what, found(int(bad.argmax())), fix)
+        first = int(bad.argmax())
+        raise error(what, found(first), fix(first))

@@ -273,7 +273,7 @@ class Ring:
         """Waits for a batch and returns one completion for each of its requests, in their order.
 
         Ends in bounded time: the device gives every command `RingOptions.limit_ns`. A request that did not end well is
-        no exception: look at ``state``, ``sct`` and ``sc`` (`batch.completion_dtype`), or ask `batch.succeeded`.
+        no exception: look at ``state``, ``sct`` and ``sc`` (`completion_dtype`), or ask `succeeded`.
 
         Ctrl-C in the wait leaves the batch in flight: wait again, or `close` does, before its memory goes.
 

@@ -17,6 +17,7 @@ from tutti_hal.workload.summary import Setting
 from tutti_hal.workload.transport import Completion, Direction, TransportStatistics
 
 if TYPE_CHECKING:
+    from tutti_hal.io_uring.batch import RegisteredBuffer
     from tutti_hal.io_uring.iocb import Iocb
     from tutti_hal.io_uring.ring import Ring
     from tutti_hal.nvme.software import ControllerConfig, SoftwareController
@@ -64,7 +65,7 @@ class Rig:
         controllers: Sequence[SoftwareController],
         ring: Ring,
         arena: NDArray[np.uint8],
-        buffer: object,
+        buffer: RegisteredBuffer,
         streams: dict[Direction, Stream],
         batch: int,
     ) -> None:
@@ -75,6 +76,7 @@ class Rig:
         self._ring = ring
         self._arena = arena
         self._buffer = buffer
+        self._target_rows = np.array([ring.target(drive, _NSID).row for drive in range(len(controllers))], np.uint32)
         self._streams = streams
         self._batch = batch
         self._batches = 0
@@ -218,17 +220,14 @@ class Rig:
         iocb = self._ring.get_iocb()
         try:
             fill = iocb.read if direction is Direction.READ else iocb.write
-            for drive in range(self.drives):
-                chosen = transfers[transfers["drive"] == drive]
-                if len(chosen):
-                    fill(
-                        self._ring.target(drive, _NSID),
-                        chosen["drive_offset"] >> _LBA_SHIFT,
-                        chosen["nbytes"],
-                        self._buffer,  # type: ignore[arg-type]
-                        chosen["arena_offset"],
-                        queue_class=_CLASS[direction],
-                    )
+            fill(
+                self._target_rows[transfers["drive"]],
+                transfers["drive_offset"] >> _LBA_SHIFT,
+                transfers["nbytes"],
+                self._buffer,
+                transfers["arena_offset"],
+                queue_class=_CLASS[direction],
+            )
         except BaseException:
             self._ring.put_iocb(iocb)
             raise
@@ -238,15 +237,13 @@ class Rig:
 
     def finish(self, direction: Direction, iocb: Iocb, transfers: NDArray[np.void]) -> float:
         """Waits for one piece and returns its seconds on the device's clock."""
-        from tutti_hal.io_uring.batch import succeeded
+        from tutti_hal.io_uring.completion import succeeded
 
         done = self._ring.wait_cqe(iocb)
         good = succeeded(done)
         if not good.all():
-            # Requests were packed drive by drive.
-            order = np.argsort(transfers["drive"], kind="stable")
             row = int(np.argmin(good))
-            _raise_failure(direction, transfers[order[row]], done[row], int((~good).sum()))
+            _raise_failure(direction, transfers[row], done[row], int((~good).sum()))
         return float(done["completed_ns"].max() - done["submitted_ns"].min()) / 1e9
 
 
@@ -257,7 +254,7 @@ class _Flight:
         self._rig = rig
         self._direction = direction
         limit = rig.batch_limit
-        self._left = [transfers[at : at + limit] for at in range(0, len(transfers), limit)]
+        self._left = [_by_drive(transfers[at : at + limit]) for at in range(0, len(transfers), limit)]
         self._now: tuple[Iocb, NDArray[np.void]] | None = None
         self._next()
 
@@ -279,6 +276,11 @@ class _Flight:
                 raise
             self._next()
         return Completion(seconds)
+
+
+def _by_drive(transfers: NDArray[np.void]) -> NDArray[np.void]:
+    """Neighbouring lanes take neighbouring requests: of one queue, they share its doorbell."""
+    return transfers[np.argsort(transfers["drive"], kind="stable")]
 
 
 def _check_profile(profile: Profile) -> None:

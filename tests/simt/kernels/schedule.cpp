@@ -131,6 +131,29 @@ static void lane_switches(uint32_t rounds) {
         tt_host_pause();
 }
 
+/* Sums in integers and in doubles, more of them than there are registers to be scratched, over many switches between
+ * the lanes: each lane has sums of its own, and traps when a switch did not keep one. */
+static void kept_registers(uint32_t rounds) {
+    const uint64_t me = tt_host_thread_index_x() + 1000 * tt_host_block_index_x();
+    uint64_t whole[12];
+    double real[12];
+    for (uint64_t i = 0; i < 12; ++i) {
+        whole[i] = me * i;
+        real[i] = static_cast<double>(me + i);
+    }
+    for (uint32_t round = 0; round < rounds; ++round) {
+        tt_host_pause();
+        for (uint64_t i = 0; i < 12; ++i) {
+            whole[i] += me + i;
+            real[i] += 0.5 * static_cast<double>(i);
+        }
+    }
+    for (uint64_t i = 0; i < 12; ++i)
+        if (whole[i] != me * i + rounds * (me + i) ||
+            real[i] != static_cast<double>(me + i) + 0.5 * static_cast<double>(i) * rounds)
+            tt_host_trap();
+}
+
 /* A plain data race between lanes of one OS thread, for ThreadSanitizer to find: they take turns and never agree. */
 static void plain_race(uint32_t *word) {
     for (int i = 0; i < 10; ++i) {
@@ -163,4 +186,4 @@ static void crc_of(uint32_t *out, uint64_t value) {
 MODULE(KERNEL(barrier_rounds), KERNEL(barrier_early_exit), KERNEL(barrier_mismatch), KERNEL(lock_in_wave),
        KERNEL(wait_across_waves), KERNEL(wait_across_blocks), KERNEL(spin_without_pause), KERNEL(spin_with_pause),
        KERNEL(spin_on_clock), KERNEL(sleeper), KERNEL(trap_one), KERNEL(geometry), KERNEL(shared_storage),
-       KERNEL(lane_switches), KERNEL(crc_of), KERNEL(plain_race), KERNEL(fenced_handover))
+       KERNEL(lane_switches), KERNEL(crc_of), KERNEL(plain_race), KERNEL(kept_registers), KERNEL(fenced_handover))

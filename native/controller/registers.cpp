@@ -71,12 +71,16 @@ bool Registers::turn(const Port &port) {
         return vanish(port);
     if (state_ == State::gone)
         return scan(port);
-    bool moved = notice_restart(port);
-    const uint32_t cc = port.load(at(reg::kCc));
-    if (cc != cc_) {
+    const bool not_ready = state_ == State::enabling || state_ == State::failed;
+    const AdminSettings settings = not_ready ? read_admin(port) : latched_;
+    const uint32_t cc = port.load(at(reg::kCc)); // after the settings, which are written before it
+    bool moved = true;
+    if (not_ready && (cc & kEnable) != 0 && !(settings == latched_ && cc == cc_))
+        restart(port, cc);
+    else if (cc != cc_)
         configure(port, cc);
-        moved = true;
-    }
+    else
+        moved = false;
     moved |= advance(port);
     show_status(port);
     return scan(port) || moved;
@@ -114,19 +118,12 @@ void Registers::configure(const Port &port, uint32_t cc) {
 
 // While RDY is 0 a host need not wait between EN = 0 and EN = 1, and a poll can miss the 0. It shows in what the admin
 // queues are set to; with the same settings the same would come of it.
-bool Registers::notice_restart(const Port &port) {
-    if (state_ != State::enabling && state_ != State::failed)
-        return false;
-    const AdminSettings settings = read_admin(port);
-    const uint32_t cc = port.load(at(reg::kCc)); // after the settings, which are written before it
-    if ((cc & kEnable) == 0 || (settings == latched_ && cc == cc_))
-        return false;
+void Registers::restart(const Port &port, uint32_t cc) {
     cc_ = cc;
     controller_.set_serving(false);
     controller_.reset(port); // nothing was served, so nothing is under way
     state_ = enable(port) ? State::enabling : State::failed;
     due_ns_ = port.now_ns() + controller_.config().ready_delay_ns;
-    return true;
 }
 
 Registers::AdminSettings Registers::read_admin(const Port &port) const {

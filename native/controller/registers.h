@@ -43,7 +43,7 @@ class Registers {
         bool operator==(const AdminSettings &) const = default;
     };
 
-    bool notice_restart(const Port &port);
+    void restart(const Port &port, uint32_t cc);
     AdminSettings read_admin(const Port &port) const;
     uint32_t *at(uint32_t offset) const { return base_ + offset / 4; }
     uint32_t *doorbell(uint32_t index) const;

@@ -526,8 +526,8 @@ void Memory::forget() {
     for (Audience &audience : audiences_)
         audience = {};
     register_views_.clear();
-    for (auto &[address, arrivals] : registers_)
-        for (Arrival &arrival : arrivals)
+    for (auto &[address, entry] : registers_)
+        for (Arrival &arrival : entry.arrivals)
             arrival.released.clear();
 }
 
@@ -616,8 +616,9 @@ void Memory::dma_write(Agent &agent, std::uint64_t address, const void *source, 
 void Memory::register_store(Agent &agent, std::uint64_t address, std::uint32_t value, const View &released) {
     static_cast<void>(agent);
     next_sequence();
+    const auto entry = registers_.try_emplace(address, Register{{}, raw(address >> 2)}).first;
     set_raw(address >> 2, value);
-    std::deque<Arrival> &arrivals = registers_[address];
+    std::deque<Arrival> &arrivals = entry->second.arrivals;
     arrivals.push_back({value, released});
     if (arrivals.size() > kArrivals)
         arrivals.pop_front();
@@ -625,12 +626,17 @@ void Memory::register_store(Agent &agent, std::uint64_t address, std::uint32_t v
 
 std::uint32_t Memory::register_arrived(Agent &agent, std::uint64_t address) {
     const auto found = registers_.find(address);
-    if (found == registers_.end() || found->second.empty())
+    if (found == registers_.end())
         return raw(address >> 2);
-    const Arrival arrival = std::move(found->second.front());
-    found->second.pop_front();
-    agent.current.join(arrival.released, floor_);
-    return arrival.value;
+    auto &[arrivals, seen] = found->second;
+    while (!arrivals.empty()) {
+        const Arrival arrival = std::move(arrivals.front());
+        arrivals.pop_front();
+        agent.current.join(arrival.released, floor_);
+        if (arrival.value != seen)
+            return seen = arrival.value;
+    }
+    return seen = raw(address >> 2);
 }
 
 std::uint32_t Memory::register_load(Agent &agent, std::uint64_t address) {
@@ -642,6 +648,8 @@ std::uint32_t Memory::register_load(Agent &agent, std::uint64_t address) {
 void Memory::register_set(Agent &agent, std::uint64_t address, std::uint32_t value) {
     next_sequence();
     set_raw(address >> 2, value);
+    if (const auto found = registers_.find(address); found != registers_.end())
+        found->second.seen = value;
     View released = agent.current;
     released.raise_posted(agent.serial, last_);
     register_views_[address] = std::move(released);

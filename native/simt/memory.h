@@ -56,7 +56,8 @@ class Memory {
 
     /* ---- device registers ---- */
     void register_store(Agent &agent, std::uint64_t address, std::uint32_t value, const View &released);
-    /* What a controller sees: the next value that arrived, else the current one. */
+    /* What a controller sees: the next value that arrived and that is not the one it saw last, else the current one. So
+     * a controller that reads what it knew has nothing left to read. */
     std::uint32_t register_arrived(Agent &agent, std::uint64_t address);
     /* What everybody else sees. */
     std::uint32_t register_load(Agent &agent, std::uint64_t address);
@@ -120,6 +121,10 @@ class Memory {
         std::uint32_t value;
         View released;
     };
+    struct Register {
+        std::deque<Arrival> arrivals;
+        std::uint32_t seen; /* what its controller read or set last */
+    };
     struct Region {
         std::uint64_t length;
         std::uint32_t kind;
@@ -154,7 +159,7 @@ class Memory {
     std::vector<std::unique_ptr<Page>> spare_pages_;
     std::uint64_t cached_number_ = UINT64_MAX;
     Page *cached_page_ = nullptr;
-    std::unordered_map<std::uint64_t, std::deque<Arrival>> registers_;
+    std::unordered_map<std::uint64_t, Register> registers_;
     std::unordered_map<std::uint64_t, View> register_views_;
     std::deque<Expiry> expiries_;
     Sequence last_ = 0;

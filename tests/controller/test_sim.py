@@ -164,6 +164,21 @@ def test_ready_delay_and_faults_in_the_world() -> None:
         assert host.load(0x1C) == 0
 
 
+def test_no_register_write_is_slept_over() -> None:
+    """A value that the controller knows already, and behind it one that it does not: both arrive while it sleeps."""
+    with stepped(small()) as host:
+        for _ in range(4):
+            host.world.step()  # it sleeps now
+        for known in (host.load(0x14),) * 3:
+            host.store(0x14, known)
+        host.store(0x14, host.load(0x14) & ~1)
+        assert host.wait(lambda: host.load(0x1C) & 1 == 0)
+        host.world.step()
+        for value in (0x00460000, 0x00460000, 0x00460001):
+            host.store(0x14, value)
+        assert host.wait(lambda: host.load(0x1C) & 1 == 1)
+
+
 def test_a_world_and_threads_exclude_each_other() -> None:
     with stepped(small()) as host:
         host.world.step()

@@ -35,7 +35,8 @@ typedef struct tt_port_ops {
     void *(*dma_map)(void *ctx, uint64_t bus, uint64_t len);
 
     /* A device register in the controller's own BAR memory: the next value that arrived, in order of arrival, or the
-     * current one when nothing new came. Acquire order for what the writer made visible at system scope. */
+     * current one when nothing new came. A value that repeats what was read last is not told apart from a second look:
+     * who reads what it knew has missed nothing so far. Acquire order for what the writer made visible at system scope. */
     uint32_t (*mmio_load)(void *ctx, const uint32_t *reg);
 
     /* The controller changes a register that the host reads. Release order. */

@@ -105,6 +105,18 @@ def _backends(candidates: Sequence[Candidate]) -> Iterator[Judgement]:
             yield Judgement(f"record.complete.{candidate.vendor}", "warn", f"unmapped: {', '.join(gaps)}", fix)
         else:
             yield Judgement(f"record.complete.{candidate.vendor}", "pass", "maps all that it must")
+        yield _expectations(candidate.vendor, candidate.backend.descriptor.folder)
+
+
+def _expectations(vendor: str, folder: Path) -> Judgement:
+    from tutti_hal.expectations import load_expectations
+
+    try:
+        found = load_expectations(folder)
+    except TuttiError as error:
+        return Judgement(f"expectations.{vendor}", "fail", error.found, error.fix)
+    counts = f"{len(found.unsupported)} clauses unsupported for ever, {len(found.expected_failures)} failing for now"
+    return Judgement(f"expectations.{vendor}", "pass", counts)
 
 
 def _gaps(record: Record, arch: Arch) -> tuple[str, ...]:

@@ -119,9 +119,11 @@ def parse(text: str, where: str = "the argument") -> Name:
     """
     match = _GRAMMAR.fullmatch(text.strip())
     if match is None:
+        lower = text.strip().lower()
+        hint = f"; did you mean '{lower}'?" if lower != text.strip() and _GRAMMAR.fullmatch(lower) else ""
         raise ProfileUnknown(
             f"select profile '{text}' (from {where})",
-            "the name is not of the form vendor[:arch[@sdk]]",
+            f"the name is not of the form vendor[:arch[@sdk]]{hint}",
             "Write for example host, host:sim-w32 or vendor:arch@13.0, all in lower case.",
         )
     return Name(match["vendor"], match["arch"], match["sdk"])

@@ -20,25 +20,31 @@ void check(bool holds, const char *field) {
         throw Refusal(TT_CTRL_INVALID, std::string(field) + " is out of its range");
 }
 
+void in_range(uint64_t value, uint64_t low, uint64_t high, const char *field) {
+    if (value < low || value > high)
+        throw Refusal(TT_CTRL_INVALID, std::string(field) + " is " + std::to_string(value) + ", and must be " +
+                                           std::to_string(low) + " to " + std::to_string(high));
+}
+
 tt_controller_config checked(tt_controller_config config) {
-    check(config.kind <= TT_KIND_NULL, "kind");
-    check(config.mqes >= 1 && config.mqes <= 65535, "mqes");
-    check(config.dstrd <= 8, "dstrd");
-    check(config.mpsmin <= 4, "mpsmin");
+    in_range(config.kind, 0, TT_KIND_NULL, "kind");
+    in_range(config.mqes, 1, 65535, "mqes");
+    in_range(config.dstrd, 0, 8, "dstrd");
+    in_range(config.mpsmin, 0, 4, "mpsmin");
     check(config.mpsmax >= config.mpsmin && config.mpsmax <= 8, "mpsmax");
-    check(config.mdts <= 20, "mdts");
-    check(config.cqr <= 1, "cqr");
-    check(config.timeout_500ms >= 1 && config.timeout_500ms <= 255, "timeout_500ms");
-    check(config.io_queues >= 1 && config.io_queues <= 1024, "io_queues");
-    check(config.interrupt_vectors >= 1 && config.interrupt_vectors <= 2048, "interrupt_vectors");
+    in_range(config.mdts, 0, 20, "mdts");
+    in_range(config.cqr, 0, 1, "cqr");
+    in_range(config.timeout_500ms, 1, 255, "timeout_500ms");
+    in_range(config.io_queues, 1, 1024, "io_queues");
+    in_range(config.interrupt_vectors, 1, 2048, "interrupt_vectors");
     check((config.sgls & ~0xF0003u) == 0 && (config.sgls & 3) != 3, "sgls");
     check((config.sgls & 3) != 0 || config.sgls == 0, "sgls");
-    check(config.volatile_cache <= TT_CACHE_MODELLED, "volatile_cache");
-    check(config.aerl <= 255, "aerl");
-    check(config.order <= TT_ORDER_STARVE, "order");
-    check(config.fetch_batch <= 64, "fetch_batch");
-    check(config.slow_ppm <= 1'000'000, "slow_ppm");
-    check(config.file_workers <= 64, "file_workers");
+    in_range(config.volatile_cache, 0, TT_CACHE_MODELLED, "volatile_cache");
+    in_range(config.aerl, 0, 255, "aerl");
+    in_range(config.order, 0, TT_ORDER_STARVE, "order");
+    in_range(config.fetch_batch, 0, 64, "fetch_batch");
+    in_range(config.slow_ppm, 0, 1'000'000, "slow_ppm");
+    in_range(config.file_workers, 0, 64, "file_workers");
     check(config.namespace_count <= 1024 && (config.namespace_count == 0 || config.namespaces != nullptr),
           "namespace_count");
     check(config.serial == nullptr || std::string(config.serial).size() <= 20, "serial");
@@ -57,13 +63,13 @@ tt_controller_config checked(tt_controller_config config) {
 
 std::unique_ptr<Namespace> open_namespace(const tt_namespace_config &config, bool durable) {
     check(config.struct_size == sizeof(tt_namespace_config), "namespace struct_size");
-    check(config.nsid >= 1 && config.nsid <= 0xFFFFFFFE, "nsid");
-    check(config.lba_shift >= 9 && config.lba_shift <= 16, "lba_shift");
+    in_range(config.nsid, 1, 0xFFFFFFFE, "nsid");
+    in_range(config.lba_shift, 9, 16, "lba_shift");
     check(config.metadata_bytes == 0 || config.metadata_bytes == 8 || config.metadata_bytes == 64, "metadata_bytes");
-    check(config.metadata_inline <= 1, "metadata_inline");
-    check(config.format_index <= 63, "format_index");
-    check(config.read_only <= 1, "read_only");
-    check(config.direct <= TT_DIRECT_OFF, "direct");
+    in_range(config.metadata_inline, 0, 1, "metadata_inline");
+    in_range(config.format_index, 0, 63, "format_index");
+    in_range(config.read_only, 0, 1, "read_only");
+    in_range(config.direct, 0, TT_DIRECT_OFF, "direct");
     switch (config.kind) {
     case TT_NS_MEMORY:
         return open_memory_namespace(config);
@@ -141,7 +147,7 @@ void Controller::start(uint32_t threads) {
     const std::lock_guard lock(control_mutex_);
     if (running_.load() != 0)
         throw Refusal(TT_CTRL_BUSY, "the controller runs already");
-    check(threads >= 1 && threads <= 64, "threads");
+    in_range(threads, 1, 64, "threads");
     if (threads != shards_.size()) {
         if (admin_.has_io_queues())
             throw Refusal(TT_CTRL_BUSY, "I/O queues exist: start it with as many threads as before");

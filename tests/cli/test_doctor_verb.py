@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti_hal import backend, checks, machine, native, profile, spec
+from tutti_hal import backend, checks, expectations, machine, native, profile, spec
 from tutti_hal.cli.main import main
 from tutti_hal.errors import NativeError, SpecError
 from tutti_hal.toolchain import cache
@@ -24,6 +24,8 @@ IDS = {
     "backend.loads.host",
     "record.complete.cuda",
     "record.complete.host",
+    "expectations.cuda",
+    "expectations.host",
     "profile.selected",
     "compiler.cuda",
     "compiler.host",
@@ -126,6 +128,12 @@ def _bad_spec(patch: Patch) -> None:
     patch.setattr(spec, "load_spec", _raises(SpecError("load", "a line is wrong", "Correct it.")))
 
 
+def _bad_expectations(patch: Patch) -> None:
+    patch.setattr(
+        expectations, "load_expectations", _raises(SpecError("load", "no clause 'ring.nonsuch'", "Correct it."))
+    )
+
+
 def _no_compiler(patch: Patch) -> None:
     for name in ("TUTTI_HOST_CXX", "CXX"):
         patch.setenv(name, "/no/such/compiler")
@@ -153,6 +161,7 @@ def _no_direct(patch: Patch) -> None:
         (_no_package, "python.packages", "fail"),
         (_no_native, "native.library", "fail"),
         (_bad_spec, "spec.contract", "fail"),
+        (_bad_expectations, "expectations.host", "fail"),
         (_disabled, "backend.loads.cuda", "warn"),
         (_unnamed, "profile.selected", "warn"),
         (_no_compiler, "compiler.host", "fail"),

@@ -170,7 +170,7 @@ def test_files_that_cannot_serve(disk: Path) -> None:
         (one(disk, read_only=True), errors.NamespaceFileKind, "neither"),
         (one(Path("/dev/null"), direct=Direct.OFF), errors.NamespaceFileKind, "neither"),
         (one(short, metadata_bytes=8), errors.ControllerConfigInvalid, "number of blocks"),
-        (one(short, lba_shift=8), errors.ControllerConfigInvalid, "lba_shift"),
+        (one(short, lba_shift=8), errors.ControllerConfigInvalid, "lba_shift is 8, and must be 9 to 16"),
         (one(short, nsid=0), errors.ControllerConfigInvalid, "nsid"),
         (one(short, nsid=-1), errors.ControllerConfigInvalid, ""),
         (one(Path()), errors.NamespaceFileKind, "directory"),

@@ -20,6 +20,11 @@ def test_a_name_survives_parsing(vendor: str, arch: str | None, sdk: str | None)
     assert profile.parse(str(name)) == name
 
 
+def test_a_name_in_capitals_is_asked_back_in_small_letters() -> None:
+    with pytest.raises(ProfileUnknown, match="did you mean 'host:sim-w32'"):
+        profile.parse("HOST:sim-w32")
+
+
 @pytest.mark.parametrize(
     "text", ["", ":", "host:", "host:sim-w32@", "host@13", "a:b:c", "HOST", "host sim", "host:a@x"]
 )

@@ -361,14 +361,16 @@ class Ring:
         Raises:
             ControllerError: a drive did not delete its queues.
         """
-        for iocb in self._iocbs:
-            if iocb.stage is Stage.IN_FLIGHT and iocb.command_count:
-                iocb.done.synchronize()
-            iocb.stage = Stage.FREE
+        busy = any(iocb.stage is Stage.IN_FLIGHT and iocb.command_count for iocb in self._iocbs)
         with ExitStack() as after:
-            # The lists go last: a drive may read them until its queues are gone.
+            # The lists go last: a drive may read them until its queues are gone. All go, whatever the wait says.
             self._registry.release(after)
-            self._stack.close()
+            after.push(self._stack)
+            for iocb in self._iocbs:
+                iocb.stage = Stage.FREE
+            if busy:
+                # Not the batches' own events: issuing one may have been interrupted before its event was recorded.
+                self.device.synchronize()
 
     def __enter__(self) -> Self:
         return self

@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--blocks-per-hash", type=whole_number(1), metavar="N", help="of 32 16-token blocks (default 1)")
     model.add_argument(
-        "--budget-mib", type=whole_number(1), default=1536, metavar="MIB", help="bytes moved (default 1536)"
+        "--budget-mib", type=whole_number(1), default=1024, metavar="MIB", help="bytes moved (default 1024)"
     )
     model.add_argument(
         "--compute-us",

@@ -237,7 +237,7 @@ class _Renderer:
             unpack = text.function(f"static void tt_entry_{name}(void **{'args' if arguments else ''})", call)
             return self._run("layers/entry_host.j2", {"signature": signature, "body": body, "unpack": unpack})
         bounds = f" TT_LAUNCH_BOUNDS({decl.max_threads})" if decl.max_threads else ""
-        signature = text.listed(f"TT_ENTRY void{bounds} {name}(", declared, ")")
+        signature = text.kernel_signature(f"TT_ENTRY void{bounds}", name, declared)
         return self._run("layers/entry_device.j2", {"signature": signature, "body": body})
 
     def _check_kernel(self, decl: KernelDecl) -> None:
@@ -265,8 +265,8 @@ class _Renderer:
                 size_items = [f"sizeof({param.ctype})" for param in decl.params]
                 name_items = [f'"{param.name}"' for param in decl.params]
                 arrays += [
-                    text.listed(f"static const uint32_t {sizes}[] = {{", size_items, "};"),
-                    text.listed(f"static const char *const {names}[] = {{", name_items, "};"),
+                    text.initializer(f"static const uint32_t {sizes}[]", size_items, [p.name for p in decl.params]),
+                    text.initializer(f"static const char *const {names}[]", name_items, [p.ctype for p in decl.params]),
                 ]
             row = [
                 f'"{decl.name}"',

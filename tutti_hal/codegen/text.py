@@ -40,6 +40,25 @@ def listed(opening: str, items: Sequence[str], closing: str) -> str:
     return "\n".join(lines) if items else opening + closing
 
 
+def kernel_signature(head: str, name: str, items: Sequence[str]) -> str:
+    """A kernel's head, with its attributes, name and parameters: what does not fit goes below the attributes."""
+    single = f"{head} {name}({', '.join(items)})"
+    # The body's brace stands behind it.
+    if len(single) + len(" {") <= WIDTH:
+        return single
+    return f"{head}\n" + listed(f"{INDENT}{name}(", items, ")")
+
+
+def initializer(declaration: str, items: Sequence[str], remarks: Sequence[str]) -> str:
+    """``declaration = {item, item};``, or an item a line, each with its remark behind it."""
+    single = f"{declaration} = {{{', '.join(items)}}};"
+    if len(single) <= WIDTH:
+        return single
+    width = max(len(item) for item in items) + 1
+    rows = [f"{INDENT}{item + ',':<{width}} // {remark}" for item, remark in zip(items, remarks, strict=True)]
+    return "\n".join([f"{declaration} = {{", *rows, "};"])
+
+
 def function(signature: str, statements: str) -> str:
     """A function's definition: on one line when it has one statement and fits, as clang-format would have it."""
     body = statements.strip("\n")

@@ -159,6 +159,10 @@ def test_active_ballot_shuffle(engine: Any, launch: Any, width: int) -> None:
         assert pairs[thread].tolist() == [(first << 33) + 5, 0]
 
 
+def test_a_switch_keeps_what_a_call_keeps(engine: Any, launch: Any) -> None:
+    assert launch(engine.module("schedule", 0), "kept_registers", 1000, grid=2, block=33).outcome == "done"
+
+
 @pytest.mark.parametrize("width", [32, 64])
 def test_wave_active_never_waits_for_a_lane_that_went_ahead(engine: Any, launch: Any, width: int) -> None:
     through, late = np.zeros(1, np.uint32), np.zeros(1, np.uint32)

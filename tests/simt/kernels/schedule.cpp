@@ -131,27 +131,25 @@ static void lane_switches(uint32_t rounds) {
         tt_host_pause();
 }
 
-/* Sums in integers and in doubles, more of them than there are registers to be scratched, over many switches between
- * the lanes: each lane has sums of its own, and traps when a switch did not keep one. */
-static void kept_registers(uint32_t rounds) {
-    const uint64_t me = tt_host_thread_index_x() + 1000 * tt_host_block_index_x();
-    uint64_t whole[12];
-    double real[12];
-    for (uint64_t i = 0; i < 12; ++i) {
-        whole[i] = me * i;
-        real[i] = static_cast<double>(me + i);
-    }
+/* Eight sums of a lane of its own, over many switches between the lanes: false when one of them was not kept. */
+template <class Number> static bool keeps_sums(Number me, uint32_t rounds) {
+    Number a = me, b = me + 1, c = me + 2, d = me + 3, e = me + 4, f = me + 5, g = me + 6, h = me + 7;
     for (uint32_t round = 0; round < rounds; ++round) {
         tt_host_pause();
-        for (uint64_t i = 0; i < 12; ++i) {
-            whole[i] += me + i;
-            real[i] += 0.5 * static_cast<double>(i);
-        }
+        a += 1, b += a, c += 3, d += c, e += 5, f += e, g += 7, h += g;
     }
-    for (uint64_t i = 0; i < 12; ++i)
-        if (whole[i] != me * i + rounds * (me + i) ||
-            real[i] != static_cast<double>(me + i) + 0.5 * static_cast<double>(i) * rounds)
-            tt_host_trap();
+    const Number n = rounds;
+    const Number steps = n * (n + 1) / 2;
+    return a == me + n && b == me + 1 + n * me + steps && c == me + 2 + 3 * n &&
+           d == me + 3 + n * (me + 2) + 3 * steps && e == me + 4 + 5 * n && f == me + 5 + n * (me + 4) + 5 * steps &&
+           g == me + 6 + 7 * n && h == me + 7 + n * (me + 6) + 7 * steps;
+}
+
+/* Needs the callee-saved registers of both kinds. */
+static void kept_registers(uint32_t rounds) {
+    const uint64_t me = tt_host_thread_index_x() + 1000 * tt_host_block_index_x();
+    if (!keeps_sums<uint64_t>(me, rounds) || !keeps_sums<double>(static_cast<double>(me), rounds))
+        tt_host_trap();
 }
 
 /* A plain data race between lanes of one OS thread, for ThreadSanitizer to find: they take turns and never agree. */

@@ -33,6 +33,15 @@ Status create(ttrtEvent_t *event, unsigned flags) {
     return success();
 }
 
+// The body of an exported function about one event, which lives at least as long as the call.
+template <typename Body> ttrtError call_with(ttrtEvent_t handle, const Body &body) noexcept {
+    return call([&] {
+        std::shared_ptr<Event> event;
+        Status status = find_event(handle, &event);
+        return status.ok() ? body(*event) : status;
+    });
+}
+
 } // namespace
 
 extern "C" ttrtError ttrtEventCreate(ttrtEvent_t *event) {
@@ -52,47 +61,31 @@ extern "C" ttrtError ttrtEventDestroy(ttrtEvent_t event) {
 }
 
 extern "C" ttrtError ttrtEventRecord(ttrtEvent_t event, ttrtStream_t stream) {
-    return call([&] {
-        std::shared_ptr<Event> found;
-        if (Status status = find_event(event, &found); !status.ok()) {
-            return status;
-        }
+    return call_with(event, [&](Event &found) {
         std::shared_ptr<Stream> target;
         if (Status status = resolve_stream(stream, &target); !status.ok()) {
             return status;
         }
-        if (&target->device() != &found->device) {
-            return fail(ttrtErrorInvalidResourceHandle, "the event belongs to device ", found->device.ordinal(),
+        if (&target->device() != &found.device) {
+            return fail(ttrtErrorInvalidResourceHandle, "the event belongs to device ", found.device.ordinal(),
                         ", the stream to device ", target->device().ordinal());
         }
         CompletionRef mark;
         if (Status status = target->device().submit(*target, {}, &mark); !status.ok()) {
             return status;
         }
-        const std::lock_guard lock(found->mutex);
-        found->recorded = std::move(mark);
+        const std::lock_guard lock(found.mutex);
+        found.recorded = std::move(mark);
         return success();
     });
 }
 
 extern "C" ttrtError ttrtEventQuery(ttrtEvent_t event) {
-    return call([&] {
-        std::shared_ptr<Event> found;
-        if (Status status = find_event(event, &found); !status.ok()) {
-            return status;
-        }
-        return found->device.query(mark_of(*found));
-    });
+    return call_with(event, [&](Event &found) { return found.device.query(mark_of(found)); });
 }
 
 extern "C" ttrtError ttrtEventSynchronize(ttrtEvent_t event) {
-    return call([&] {
-        std::shared_ptr<Event> found;
-        if (Status status = find_event(event, &found); !status.ok()) {
-            return status;
-        }
-        return found->device.wait(mark_of(*found));
-    });
+    return call_with(event, [&](Event &found) { return found.device.wait(mark_of(found)); });
 }
 
 extern "C" ttrtError ttrtEventElapsedTime(float *milliseconds, ttrtEvent_t start, ttrtEvent_t end) {
@@ -132,11 +125,7 @@ extern "C" ttrtError ttrtEventElapsedTime(float *milliseconds, ttrtEvent_t start
 }
 
 extern "C" ttrtError ttrtStreamWaitEvent(ttrtStream_t stream, ttrtEvent_t event, unsigned int flags) {
-    return call([&] {
-        std::shared_ptr<Event> found;
-        if (Status status = find_event(event, &found); !status.ok()) {
-            return status;
-        }
+    return call_with(event, [&](Event &found) {
         std::shared_ptr<Stream> target;
         if (Status status = resolve_stream(stream, &target); !status.ok()) {
             return status;
@@ -145,12 +134,12 @@ extern "C" ttrtError ttrtStreamWaitEvent(ttrtStream_t stream, ttrtEvent_t event,
             return fail(ttrtErrorInvalidValue, "flags must be 0");
         }
         Device &device = target->device();
-        if (&device != &found->device && (device.simulated() || found->device.simulated())) {
+        if (&device != &found.device && (device.simulated() || found.device.simulated())) {
             return fail(ttrtErrorNotSupported, "a simulated device runs only while somebody waits for it: it can "
                                                "neither wait for another device nor be waited for by one");
         }
         Operation wait;
-        if (CompletionRef mark = mark_of(*found); mark != nullptr && !mark->done()) {
+        if (CompletionRef mark = mark_of(found); mark != nullptr && !mark->done()) {
             wait.waits.push_back(std::move(mark));
         }
         return device.submit(*target, std::move(wait));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simt/lane.h"
 
+#include <new>
+
 namespace tutti::simt {
 
 const char *name_of(Primitive primitive) {
@@ -135,11 +137,15 @@ void *Block::shared(const void *key, std::uint64_t bytes, std::uint64_t align) {
             happens_after(piece.aligned); /* another lane has allocated it */
             return piece.aligned;
         }
-    Piece piece{key, std::make_unique_for_overwrite<std::byte[]>(bytes + align), nullptr};
-    fill(piece.memory.get(), bytes + align);
-    const auto start = reinterpret_cast<std::uintptr_t>(piece.memory.get());
-    piece.aligned = reinterpret_cast<void *>((start + align - 1) & ~static_cast<std::uintptr_t>(align - 1));
-    pieces_.push_back(std::move(piece));
+    try {
+        Piece piece{key, std::make_unique_for_overwrite<std::byte[]>(bytes + align), nullptr};
+        fill(piece.memory.get(), bytes + align);
+        const auto start = reinterpret_cast<std::uintptr_t>(piece.memory.get());
+        piece.aligned = reinterpret_cast<void *>((start + align - 1) & ~static_cast<std::uintptr_t>(align - 1));
+        pieces_.push_back(std::move(piece));
+    } catch (const std::bad_alloc &) {
+        return nullptr;
+    }
     happens_before(pieces_.back().aligned);
     return pieces_.back().aligned;
 }

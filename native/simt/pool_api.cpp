@@ -5,7 +5,6 @@
 #include "simt/pool.h"
 
 #include <cstdio>
-#include <new>
 
 namespace tutti::simt {
 namespace {
@@ -129,10 +128,8 @@ void print(tt_lane_face *, const char *format, va_list arguments) { std::vprintf
 
 void *shared(tt_lane_face *face, const void *key, std::uint64_t bytes, std::uint64_t align) {
     Lane &lane = *static_cast<Lane *>(face->engine);
-    try {
-        return lane.block->shared(key, bytes, align);
-    } catch (const std::bad_alloc &) {
-    }
+    if (void *storage = lane.block->shared(key, bytes, align); storage != nullptr)
+        return storage;
     resident_of(lane).launch().fail(TT_RUN_NO_MEMORY, "no memory for shared storage of a block");
     never_return(lane);
 }

@@ -19,6 +19,10 @@
 
 namespace tutti::simt {
 
+constexpr std::uint32_t kPauseNs = 40;
+
+inline std::uint64_t ps_of(std::uint64_t ns) { return ns < UINT64_MAX / 1000 ? ns * 1000 : UINT64_MAX; }
+
 class World final : public ReadChooser {
   public:
     explicit World(const tt_sim_options &options);
@@ -104,7 +108,8 @@ class World final : public ReadChooser {
     bool admit_block(SimLaunch &launch);
     void retire_block(SimLaunch &launch, std::size_t index);
     void end_launch(std::size_t index);
-    void forget_agent(Agent &agent);
+    void forget();
+    static void forget_agent(Agent &agent);
     void find_next_stop();
     void close_stuck_active(Lane &lane);
     void close_due_active();

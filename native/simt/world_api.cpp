@@ -6,7 +6,6 @@
 #include "simt/world.h"
 
 #include <cstdio>
-#include <new>
 
 namespace tutti::simt {
 namespace {
@@ -126,10 +125,8 @@ void print(tt_lane_face *, const char *format, va_list arguments) { std::vprintf
 void *shared(tt_lane_face *face, const void *key, std::uint64_t bytes, std::uint64_t align) {
     Lane &lane = *static_cast<Lane *>(face->engine);
     Agent &agent = *static_cast<Agent *>(lane.agent);
-    try {
-        return lane.block->shared(key, bytes, align);
-    } catch (const std::bad_alloc &) {
-    }
+    if (void *storage = lane.block->shared(key, bytes, align); storage != nullptr)
+        return storage;
     agent.world->fail(agent.sim_block->launch, TT_RUN_NO_MEMORY, "no memory for shared storage of a block");
     never_return(agent);
 }

@@ -14,6 +14,7 @@ from tutti_hal.errors import InvalidArgument, LaunchFailed, WrongDevice
 from tutti_hal.shim.buffer import Buffer, MemoryKind
 from tutti_hal.shim.event import Event
 from tutti_hal.shim.ffi import CRuntime, HostCalls
+from tutti_hal.shim.memory import allocate, register
 from tutti_hal.shim.module import Module, Parameter
 from tutti_hal.shim.options import EventOptions, StreamOptions
 from tutti_hal.shim.stream import Stream
@@ -211,41 +212,7 @@ class Device:
             LaunchFailed: the device failed.
         """
         self.end_orphans()
-        tried = f"allocate {nbytes} bytes of {kind} memory"
-        wanted = _kind(kind, tried)
-        if nbytes < 1:
-            raise InvalidArgument(tried, "a buffer has at least one byte", "Ask for at least one byte.")
-        pointer = self.runtime.ffi.new("void **")
-        with self.current():
-            if wanted is MemoryKind.DEVICE:
-                self.call("Malloc", pointer, nbytes)
-                return self._owned(wanted, nbytes, pointer[0], "Free")
-            self.runtime.require(f"memory.{wanted}", tried)
-            if wanted is MemoryKind.MANAGED:
-                flags = self.runtime.constant("MemAttachFlags", "Global")
-                self.call("MallocManaged", pointer, nbytes, flags)
-                return self._owned(wanted, nbytes, pointer[0], "Free")
-            flags = self.runtime.constant("HostAllocFlags", "Portable")
-            if wanted is MemoryKind.MAPPED:
-                flags |= self.runtime.constant("HostAllocFlags", "Mapped")
-            self.call("HostAlloc", pointer, nbytes, flags)
-            return self._owned(wanted, nbytes, pointer[0], "FreeHost")
-
-    def _owned(self, kind: MemoryKind, nbytes: int, pointer: Any, free: str) -> Buffer:
-        address = self._number(pointer)
-        return Buffer(
-            self,
-            kind,
-            nbytes,
-            lambda: self._on_device(free, pointer),
-            device_address=self._device_address(pointer) if kind is MemoryKind.MAPPED else self._kernel(kind, address),
-            host_address=address if kind.host_visible else None,
-            page_locked=self._page_locked(pointer) if free == "FreeHost" else None,
-        )
-
-    @staticmethod
-    def _kernel(kind: MemoryKind, address: int) -> int | None:
-        return address if kind.kernel_visible else None
+        return allocate(self, nbytes, kind)
 
     def register(self, memory: Any, nbytes: int | None = None, *, mmio: bool = False) -> Buffer:
         """Register host memory, so that kernels reach it; the caller keeps the memory itself alive and mapped.
@@ -259,35 +226,7 @@ class Device:
             InvalidArgument: the memory is not mapped, is registered already, or nbytes is missing.
             NotSupported: the vendor lacks ``memory.register`` or ``memory.register_mmio``.
         """
-        tried = "register host memory"
-        self.runtime.require("memory.register_mmio" if mmio else "memory.register", tried)
-        ffi, owner = self.runtime.ffi, None
-        if isinstance(memory, int):
-            if nbytes is None:
-                raise InvalidArgument(tried, "an address without a size", "Pass nbytes.")
-            pointer, length = ffi.cast("void *", memory), nbytes
-        else:
-            owner = ffi.from_buffer("char[]", memory, require_writable=True)
-            pointer, length = ffi.cast("void *", owner), len(owner) if nbytes is None else nbytes
-            if length > len(owner):
-                raise InvalidArgument(tried, f"{length} bytes of {len(owner)}", "Stay inside the memory.")
-        flags = self.runtime.constant("HostRegisterFlags", "Portable")
-        flags |= self.runtime.constant("HostRegisterFlags", "Mapped")
-        if mmio:
-            flags |= self.runtime.constant("HostRegisterFlags", "IoMemory")
-        with self.current():
-            self.call("HostRegister", pointer, length, flags)
-            device_address = self._device_address(pointer)
-        return Buffer(
-            self,
-            MemoryKind.MMIO if mmio else MemoryKind.REGISTERED,
-            length,
-            lambda: self._on_device("HostUnregister", pointer),
-            device_address=device_address,
-            host_address=self._number(pointer),
-            page_locked=None if mmio else self._page_locked(pointer),
-            owner=owner,
-        )
+        return register(self, memory, nbytes, mmio=mmio)
 
     def from_dlpack(self, tensor: Any) -> Buffer:
         """Register the memory of a host tensor that speaks DLPack; nothing is copied.
@@ -304,25 +243,6 @@ class Device:
                 "register a tensor", "it is not contiguous, or not writable", "Pass a contiguous, writable tensor."
             )
         return self.register(array.reshape(-1).view(np.uint8))
-
-    def _on_device(self, name: str, pointer: Any) -> None:
-        with self.current():
-            self.call(name, pointer)
-
-    def _number(self, pointer: Any) -> int:
-        return int(self.runtime.ffi.cast("uintptr_t", pointer))
-
-    def _device_address(self, pointer: Any) -> int:
-        mapped = self.runtime.ffi.new("void **")
-        self.call("HostGetDevicePointer", mapped, pointer, 0)
-        return self._number(mapped[0])
-
-    def _page_locked(self, pointer: Any) -> bool | None:
-        if not self.runtime.capable("memory.lock_state"):
-            return None
-        locked, refused = self.runtime.ffi.new("int *"), self.runtime.ffi.new("int *")
-        self.call("HostGetLocked", locked, refused, pointer)
-        return bool(locked[0])
 
     # ---- streams, events, modules
 
@@ -403,11 +323,3 @@ class Device:
         self._orphans.clear()
         self.__dict__.pop("default_stream", None)
         self.runtime.count_reset(self.vendor_ordinal)
-
-
-def _kind(kind: MemoryKind | str, tried: str) -> MemoryKind:
-    allowed = (MemoryKind.DEVICE, MemoryKind.PINNED, MemoryKind.MAPPED, MemoryKind.MANAGED)
-    for known in allowed:
-        if kind == known:
-            return known
-    raise InvalidArgument(tried, f"no kind '{kind}'", f"Use one of: {', '.join(allowed)}.")

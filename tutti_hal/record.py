@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tutti_hal.errors import GenerationError
 from tutti_hal.spec import Primitive, Spec, load_spec
 from tutti_hal.spec.nodes import Problems, read
+from tutti_hal.versions import satisfies
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -198,31 +197,8 @@ class Quirk:
     evidence: Evidence
 
     def applies(self, version: str | None) -> bool:
-        """Whether it applies to an SDK version such as ``4.3.3``; to an unknown one (None), whatever it says.
-
-        Versions compare number by number, and a missing part counts as 0.
-        """
-        if version is None or self.sdk == "*":
-            return True
-        return all(_holds(_parts(version), term) for term in self.sdk.split(","))
-
-
-_COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = MappingProxyType(
-    {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
-)
-
-
-def _parts(version: str) -> list[int]:
-    """The numbers of a version, without trailing zeros, so that 4.3 and 4.3.0 are one."""
-    numbers = [int(part) for part in version.split(".")]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return numbers
-
-
-def _holds(version: list[int], term: str) -> bool:
-    sign = next(sign for sign in _COMPARE if term.startswith(sign))
-    return _COMPARE[sign](version, _parts(term.removeprefix(sign)))
+        """Whether it applies to an SDK version such as ``4.3.3``; to an unknown one (None), whatever it says."""
+        return version is None or self.sdk == "*" or satisfies(version, self.sdk)
 
 
 @dataclass(frozen=True)

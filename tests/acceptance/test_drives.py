@@ -83,7 +83,7 @@ def test_arrays_of_different_lengths_are_refused(open_ring: Open) -> None:
     with closing(controller.dma.allocate(4096)) as memory:
         buffer = ring.register(memory)
         iocb = ring.get_iocb()
-        with pytest.raises(RequestInvalid, match=r"have the shapes \(3,\), \(4,\), \(\)"):
+        with pytest.raises(RequestInvalid, match=r"have the shapes \(\), \(3,\), \(4,\), \(\)"):
             iocb.read(ring.targets[0], np.arange(3), np.full(4, 512), buffer, 0)
         assert len(iocb) == 0
         ring.put_iocb(iocb)

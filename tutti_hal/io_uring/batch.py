@@ -365,7 +365,7 @@ def _broadcast(what: str, *first: NDArray[np.uint64], **named: ArrayLike) -> lis
     except ValueError:
         shapes = ", ".join(str(column.shape) for column in columns)
         raise RequestInvalid(
-            what, f"target, {', '.join(named)} have shapes {shapes}", "Pass arrays of one length, or scalars."
+            what, f"target, lba, nbytes and offset have the shapes {shapes}", "Pass arrays of one length, or scalars."
         ) from None
 
 

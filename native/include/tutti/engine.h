@@ -38,7 +38,7 @@ typedef struct tt_module_desc {
 } tt_module_desc;
 
 struct tt_device_api; /* table of engine entry points for device code; see host_device.h */
-typedef const tt_module_desc *(*tt_module_describe_fn)(void); /* symbol tt_module_describe */
+typedef const tt_module_desc *(*tt_module_describe_fn)(void);       /* symbol tt_module_describe */
 typedef void (*tt_module_bind_fn)(const struct tt_device_api *api); /* symbol tt_module_bind */
 
 /* The table to bind a module of this mode with; NULL for an unknown mode. */
@@ -65,7 +65,7 @@ enum {
 };
 
 typedef struct tt_launch_report {
-    uint32_t outcome; /* TT_RUN_* */
+    uint32_t outcome;     /* TT_RUN_* */
     uint32_t stuck_lanes; /* lanes that have not ended; with TT_RUN_PENDING: see tt_world_run */
     uint64_t elapsed_ns;
     uint64_t steps;    /* sim: scheduling steps of the world; threads: lane switches */
@@ -92,14 +92,14 @@ typedef struct tt_sim_options {
     uint32_t struct_size; /* of the caller's struct: fields beyond it are 0 */
     uint32_t policy;      /* TT_SCHED_* */
     uint64_t seed;
-    uint32_t pct_depth;                /* TT_SCHED_PCT: number of priority changes */
-    uint32_t staleness_reads;          /* K: a newest message is picked by a reader after at most K reads; 0: default */
-    uint32_t device_stores_invisible;  /* quirk: peers see device-memory stores only after the kernel ends */
-    uint32_t barrier_orders_memory;    /* 1: block barrier joins views (default of the record) */
-    uint32_t wave_sync_orders_memory;  /* 1: wave sync joins views */
-    uint32_t resident_blocks;          /* at most so many blocks are resident at once; 0: default */
-    uint64_t max_steps;                /* a launch that takes more ends as TT_RUN_LIMIT; 0: default */
-    const uint32_t *script;            /* TT_SCHED_SCRIPT: the choices to take first; then the first alternative */
+    uint32_t pct_depth;               /* TT_SCHED_PCT: number of priority changes */
+    uint32_t staleness_reads;         /* K: a newest message is picked by a reader after at most K reads; 0: default */
+    uint32_t device_stores_invisible; /* quirk: peers see device-memory stores only after the kernel ends */
+    uint32_t barrier_orders_memory;   /* 1: block barrier joins views (default of the record) */
+    uint32_t wave_sync_orders_memory; /* 1: wave sync joins views */
+    uint32_t resident_blocks;         /* at most so many blocks are resident at once; 0: default */
+    uint64_t max_steps;               /* a launch that takes more ends as TT_RUN_LIMIT; 0: default */
+    const uint32_t *script;           /* TT_SCHED_SCRIPT: the choices to take first; then the first alternative */
     uint64_t script_length;
     uint32_t idle_pauses; /* a lane that paused so often while nothing changed, and read no clock, waits for a change;
                              0: default. An explorer sets it just above staleness_reads. */
@@ -125,19 +125,19 @@ TT_EXPORT int tt_world_unmap(tt_world *world, const void *base);
 TT_EXPORT int tt_world_launch(tt_world *world, const tt_module_desc *module, const tt_kernel_desc *kernel,
                               const tt_launch_config *config, void **args, uint64_t *launch);
 /* Runs the world until that launch ends (0: until every launch has ended), or budget_steps are used (0: no budget).
- * Returns report->outcome: of that launch, or with 0 the first that is not TT_RUN_DONE among those that ended meanwhile.
- * A launch that has ended can be asked for once. With 0 and no launch it runs the controllers until they all wait; with
- * a budget it also lets the virtual clock go on to their timers, and by a microsecond when there is none, so that a host
- * that polls sees time pass.
- * Without a budget the host is not there to store anything meanwhile: lanes that wait for a store which no agent can make
- * are a deadlock. With a budget they are not, for the host may feed them after this call: the rest of the budget passes
- * as pauses of theirs, and the answer is TT_RUN_PENDING with their number in stuck_lanes (0: somebody could still run).
- * Lanes that wait only for one another, in barriers and collectives, are a deadlock either way. */
+ * Returns report->outcome: of that launch, or with 0 the first that is not TT_RUN_DONE among those that ended
+ * meanwhile. A launch that has ended can be asked for once. With 0 and no launch it runs the controllers until they all
+ * wait; with a budget it also lets the virtual clock go on to their timers, and by a microsecond when there is none, so
+ * that a host that polls sees time pass. Without a budget the host is not there to store anything meanwhile: lanes that
+ * wait for a store which no agent can make are a deadlock. With a budget they are not, for the host may feed them after
+ * this call: the rest of the budget passes as pauses of theirs, and the answer is TT_RUN_PENDING with their number in
+ * stuck_lanes (0: somebody could still run). Lanes that wait only for one another, in barriers and collectives, are a
+ * deadlock either way. */
 TT_EXPORT int tt_world_run(tt_world *world, uint64_t launch, uint64_t budget_steps, tt_launch_report *report);
 
 /* An agent that is not a lane: a controller. fn runs as a fibre of the world, and reaches memory only through port. */
-TT_EXPORT int tt_world_add_controller(tt_world *world, const char *name, void (*fn)(void *arg, tt_port port),
-                                      void *arg, tt_iommu *iommu, uint64_t *agent);
+TT_EXPORT int tt_world_add_controller(tt_world *world, const char *name, void (*fn)(void *arg, tt_port port), void *arg,
+                                      tt_iommu *iommu, uint64_t *agent);
 /* Makes its port answer TT_PORT_STOP and runs it to its end. 0; ENOENT; ETIMEDOUT when it does not end. */
 TT_EXPORT int tt_world_remove_controller(tt_world *world, uint64_t agent);
 

@@ -302,7 +302,8 @@ TT_EXPORT ttrtError ttrtSimSteps(int device, uint64_t *steps);
 /* As tt_world_choices: *count pairs exist; up to capacity of them are written. */
 TT_EXPORT ttrtError ttrtSimChoices(int device, uint32_t *pairs, uint64_t capacity, uint64_t *count);
 /* Runs at most so many scheduling steps (> 0). ttrtErrorNotReady: work is left, perhaps lanes that the host must feed.
- * With no work it lets the controllers work and the clock go on to their timers, so that a host that polls a register sees time pass. */
+ * With no work it lets the controllers work and the clock go on to their timers, so that a host that polls a register
+ * sees time pass. */
 TT_EXPORT ttrtError ttrtSimRun(int device, uint64_t budget_steps);
 /* The host reads and writes memory while launches run: 1, 2, 4 or 8 bytes, aligned. */
 TT_EXPORT ttrtError ttrtSimHostLoad(int device, const void *address, uint32_t bytes, uint64_t *value);

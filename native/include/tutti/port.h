@@ -36,7 +36,8 @@ typedef struct tt_port_ops {
 
     /* A device register in the controller's own BAR memory: the next value that arrived, in order of arrival, or the
      * current one when nothing new came. A value that repeats what was read last is not told apart from a second look:
-     * who reads what it knew has missed nothing so far. Acquire order for what the writer made visible at system scope. */
+     * who reads what it knew has missed nothing so far. Acquire order for what the writer made visible at system scope.
+     */
     uint32_t (*mmio_load)(void *ctx, const uint32_t *reg);
 
     /* The controller changes a register that the host reads. Release order. */
@@ -77,8 +78,8 @@ TT_EXPORT void tt_iommu_destroy(tt_iommu *iommu);
 /* Maps [ptr, ptr + len); both multiples of `granule` (a power of two >= 4096). Writes up to `capacity` runs in address
  * order of ptr, adjacent ones merged, and the number needed to *count. Returns 0; EINVAL misaligned, zero or wrapping;
  * EEXIST overlaps a live mapping; ENOSPC capacity too small (nothing is mapped, *count says how many). Thread safe. */
-TT_EXPORT int tt_iommu_map(tt_iommu *iommu, void *ptr, uint64_t len, uint64_t granule, uint32_t flags,
-                           tt_bus_run *runs, uint64_t capacity, uint64_t *count);
+TT_EXPORT int tt_iommu_map(tt_iommu *iommu, void *ptr, uint64_t len, uint64_t granule, uint32_t flags, tt_bus_run *runs,
+                           uint64_t capacity, uint64_t *count);
 
 /* Removes the mapping that began at ptr. Returns 0, or ENOENT. Waits until no translation of it is in use. */
 TT_EXPORT int tt_iommu_unmap(tt_iommu *iommu, void *ptr);

@@ -268,33 +268,33 @@ template <> struct tt_is_shared<ring_cqe> {
 // ---- numbers that the host half knows too (tutti_hal/io_uring/layout.py) ----
 
 // State of a request, in the top byte of ring_status.code.
-static constexpr uint32_t RING_NOT_RUN = 0;
-static constexpr uint32_t RING_IN_FLIGHT = 1;
-static constexpr uint32_t RING_COMPLETED = 2;
-static constexpr uint32_t RING_TIMED_OUT = 3;
-static constexpr uint32_t RING_GONE = 4;
-static constexpr uint32_t RING_STOPPED = 5;
-static constexpr uint32_t RING_REFUSED = 6;
-static constexpr uint32_t RING_STATE_SHIFT = 24;
+[[maybe_unused]] static constexpr uint32_t RING_NOT_RUN = 0;
+[[maybe_unused]] static constexpr uint32_t RING_IN_FLIGHT = 1;
+[[maybe_unused]] static constexpr uint32_t RING_COMPLETED = 2;
+[[maybe_unused]] static constexpr uint32_t RING_TIMED_OUT = 3;
+[[maybe_unused]] static constexpr uint32_t RING_GONE = 4;
+[[maybe_unused]] static constexpr uint32_t RING_STOPPED = 5;
+[[maybe_unused]] static constexpr uint32_t RING_REFUSED = 6;
+[[maybe_unused]] static constexpr uint32_t RING_STATE_SHIFT = 24;
 
 // Why a request was not run, in the low bits of ring_status.code.
-static constexpr uint32_t RING_WHY_QUEUE_FAILED = 1;
-static constexpr uint32_t RING_WHY_STOPPED = 2;
-static constexpr uint32_t RING_WHY_STARVED = 3;
+[[maybe_unused]] static constexpr uint32_t RING_WHY_QUEUE_FAILED = 1;
+[[maybe_unused]] static constexpr uint32_t RING_WHY_STOPPED = 2;
+[[maybe_unused]] static constexpr uint32_t RING_WHY_STARVED = 3;
 
 // Health of a queue.
-static constexpr uint32_t RING_HEALTH_TIMED_OUT = 1;
-static constexpr uint32_t RING_HEALTH_GONE = 2;
-static constexpr uint32_t RING_HEALTH_FATAL = 4;
-static constexpr uint32_t RING_HEALTH_STOPPED = 8;
+[[maybe_unused]] static constexpr uint32_t RING_HEALTH_TIMED_OUT = 1;
+[[maybe_unused]] static constexpr uint32_t RING_HEALTH_GONE = 2;
+[[maybe_unused]] static constexpr uint32_t RING_HEALTH_FATAL = 4;
+[[maybe_unused]] static constexpr uint32_t RING_HEALTH_STOPPED = 8;
 
 // Flags of a word of ring_queue.commands, beside its identifier.
-static constexpr uint32_t RING_BUSY = 1u << 16;
-static constexpr uint32_t RING_QUARANTINED = 2u << 16;
-static constexpr uint32_t RING_LATE = 4u << 16;
+[[maybe_unused]] static constexpr uint32_t RING_BUSY = 1u << 16;
+[[maybe_unused]] static constexpr uint32_t RING_QUARANTINED = 2u << 16;
+[[maybe_unused]] static constexpr uint32_t RING_LATE = 4u << 16;
 
-static constexpr uint32_t RING_CLASSES = 4; // of queues, a target
-static constexpr uint32_t RING_NO_IDENTIFIER = 0xffffu;
+[[maybe_unused]] static constexpr uint32_t RING_CLASSES = 4; // of queues, a target
+[[maybe_unused]] static constexpr uint32_t RING_NO_IDENTIFIER = 0xffffu;
 static constexpr uint64_t RING_TAG = 0xffffffffffffu;
 
 // ---- places ----
@@ -624,7 +624,7 @@ TT_DEVICE TT_INLINE uint32_t ring_submit(const ring_batch &batch, ring_lanes lan
 // ---- reap ----
 
 // Completions after which a group lets go, so that it gets on with its own requests.
-static constexpr uint32_t RING_REAP_MOST = 256;
+[[maybe_unused]] static constexpr uint32_t RING_REAP_MOST = 256;
 
 // Expected phase: 1 on the first lap, then the other way round each lap.
 TT_DEVICE TT_INLINE bool ring_phase_is(uint32_t dword_3, uint64_t lap) { return ((dword_3 >> 16) & 1) == (~lap & 1); }
@@ -822,11 +822,11 @@ TT_DEVICE TT_INLINE void ring_settle(const ring_queue *queue) {
 
 // Requests that a lane submits at once. A wave shares its collectives among so many, and where there is no ballot it is
 // this that keeps doorbells few.
-static constexpr uint32_t RING_BURST = 8;
+[[maybe_unused]] static constexpr uint32_t RING_BURST = 8;
 // Steps between two looks at the epoch word, which may lie in host memory.
-static constexpr uint32_t RING_EPOCH_STEPS = 32;
+[[maybe_unused]] static constexpr uint32_t RING_EPOCH_STEPS = 32;
 // Steps in which a lane got nothing done, after which it settles its queue.
-static constexpr uint32_t RING_IDLE_STEPS = 16;
+[[maybe_unused]] static constexpr uint32_t RING_IDLE_STEPS = 16;
 
 // The queue that a request goes through: of its target's queues, those of its class, spread over waves.
 TT_DEVICE TT_INLINE uint32_t ring_queue_row(const ring_target *targets, const ring_request *request) {
@@ -1063,7 +1063,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "b360ae647de6197b3ed190a6b3e92acf7e0cd0ad52ce9df13961799290561b6a";
+static const char tt_content_hash[] = "8e9ef514d6e86ad3896a2247c2f127fd88fc7bcdb2dbb32d07038789bc5e26bd";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

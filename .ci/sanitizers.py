@@ -45,11 +45,15 @@ def main() -> int:
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     failed = call(*pytest, "tests/simt/check_sanitizers.py", "--timeout", "300")
     compiler = os.environ.get("CXX", "g++")
-    runtime = subprocess.check_output([compiler, "-print-file-name=libasan.so"], text=True).strip()
+    # libstdc++ too: the interpreter has no C++ in it, and the sanitizer looks for the real __cxa_throw when it starts.
+    preload = [
+        str(Path(subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()).resolve())
+        for name in ("libasan.so", "libstdc++.so")
+    ]
     env = {
         **os.environ,
         "TUTTI_NATIVE_LIBRARY": str(build()),
-        "LD_PRELOAD": str(Path(runtime).resolve()),
+        "LD_PRELOAD": ":".join(preload),
         # Python keeps what it allocated until it exits; leaks of ours are looked for by the engine's own programs.
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",

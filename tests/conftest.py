@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,12 @@ from hypothesis import settings
 # A loaded machine is no failure of the code; pytest's own time limit stays.
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+
+# A shell that puts the run in the background without job control has SIGINT ignored, and children inherit that: the
+# tests that interrupt a child would find it deaf.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

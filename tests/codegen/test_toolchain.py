@@ -302,6 +302,8 @@ def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_read_only_folder_is_named_and_still_read(open_folder: Path) -> None:
     """By a child that gives up root's rights, for root may write anywhere."""
+    if os.geteuid() == 0 and not all(parent.stat().st_mode & 0o001 for parent in templates_dir().resolve().parents):
+        pytest.skip("the repository lies in a folder that only root may enter, so nobody else can read the templates")
     cache_dir = open_folder / "cache"
     cache_dir.mkdir(mode=0o755)
     if os.geteuid() != 0:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti_hal.errors import TransportError
+from tutti_hal.errors import TransportError, TuttiError
 from tutti_hal.workload.cache import Entry, RequestPlan
 from tutti_hal.workload.compute import ComputeStandIn
 from tutti_hal.workload.oracle import Mismatch, Oracle, TensorName
@@ -330,5 +330,7 @@ class _Flight:
         """After an error or Ctrl-C: nothing stays in flight over an arena that is about to go."""
         while self._pending:
             _, pending = self._pending.popitem()
-            with contextlib.suppress(TransportError):  # the error that brought us here is the one to show
+            # The error that brought us here is the one to show; and a signal that came between a batch's end and our
+            # note of it leaves a batch that is nobody's to wait for.
+            with contextlib.suppress(TuttiError):
                 pending.wait()

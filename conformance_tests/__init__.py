@@ -1,6 +1,4 @@
-"""The suite by which vendors certify a port.
+"""The suite by which vendors certify a port: cases, verdicts, mutants, evidence.
 
-Its frame (cases, verdicts, mutants, evidence) is the next milestone: nothing here runs yet, no product is
-certified.
-What proves the code today is in ``tests/``.
+A vendor runs it from its own repository: as ``tutti-hal certify``, through the pytest plugin, or as a library.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -106,6 +107,18 @@ class Backend:
             ImportError: the module is missing.
         """
         return importlib.import_module(f"{self.descriptor.module}.toolchain")
+
+    def simulation(self) -> ModuleType | None:
+        """The control over simulated devices (``<module>.sim``), or None where the vendor's devices are not simulated.
+
+        It has ``simulates(arch) -> bool``, ``World``, ``SimOptions``, ``POLICIES`` and ``explore``.
+
+        Raises:
+            ImportError: the module is there and something that it imports is not.
+        """
+        if importlib.util.find_spec(f"{self.descriptor.module}.sim") is None:
+            return None
+        return importlib.import_module(f"{self.descriptor.module}.sim")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from tutti_hal.backends.cuda.detect import NO_RUNTIME
-
 from tutti_hal.errors import ProfileUnusable
 
 if TYPE_CHECKING:

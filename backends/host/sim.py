@@ -11,12 +11,18 @@ from tutti_hal.native import ffi_and_library
 from tutti_hal.spec.nodes import near_miss
 
 if TYPE_CHECKING:
+    from tutti_hal.record import Arch
     from tutti_hal.shim import Device
 
 #: The schedulers, in the order of their numbers.
 POLICIES = ("fair", "lockstep", "random", "starve-one", "pct", "script")
 
 T = TypeVar("T")
+
+
+def simulates(arch: Arch) -> bool:
+    """Whether the devices of an arch have a world; the others run in real threads."""
+    return arch.defines.get("TT_HOST_MODE") == "1"
 
 
 @dataclass(frozen=True)

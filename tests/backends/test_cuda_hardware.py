@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tutti_hal.backends.cuda import detect
 
 from tests.backends.test_cuda_lowerings import compile_unit, find_nvcc, unit
+from tutti_hal.backends.cuda import detect
 from tutti_hal.paths import package_file
 from tutti_hal.record import load_record
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from tutti_hal.backends.host.sim import SimOptions, World
 
+from tutti_hal.backends.host.sim import SimOptions, World
 from tutti_hal.errors import RuntimeFailure
 from tutti_hal.io_uring import Drive, Iocb, RegisteredBuffer, Ring, RingOptions
 from tutti_hal.native import ffi_and_library

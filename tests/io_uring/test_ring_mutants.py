@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rig import BLOCK, Rig, drive
-from tutti_hal.backends.host.sim import SimOptions
 
+from tutti_hal.backends.host.sim import SimOptions
 from tutti_hal.errors import LaunchFailed
 from tutti_hal.io_uring import RingOptions, State, succeeded
 from tutti_hal.nvme.software import CompletionOrder, ControllerConfig, FaultAction, FaultRule

@@ -9,8 +9,8 @@ from pathlib import Path
 import cffi
 import numpy as np
 import pytest
-from tutti_hal.backends.host.sim import POLICIES, SimOptions, World, explore
 
+from tutti_hal.backends.host.sim import POLICIES, SimOptions, World, explore
 from tutti_hal.errors import BadHandle, InvalidArgument, LaunchDeadlock, NotSupported, RuntimeFailure
 from tutti_hal.native import ffi_and_library
 from tutti_hal.paths import include_dir

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tutti_hal.backends.host.explore import explore
 
 DEVICE, HOST, MMIO = 0, 1, 2

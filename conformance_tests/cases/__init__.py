@@ -1,0 +1,1 @@
+"""The suite's cases, one folder a level. Every module below is imported by the catalogue."""

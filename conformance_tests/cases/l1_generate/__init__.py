@@ -1,0 +1,1 @@
+"""L1: generation, compilation and listings."""

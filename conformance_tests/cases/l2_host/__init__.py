@@ -1,0 +1,1 @@
+"""L2: every host function, with its errors."""

@@ -1,0 +1,1 @@
+"""L3: every device primitive does what its contract says."""

@@ -1,0 +1,1 @@
+"""L5: the ring, the controllers that answer it, and their faults."""

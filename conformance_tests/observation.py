@@ -1,0 +1,117 @@
+"""What a case has seen, as JSON keeps it: plain values, and arrays with dtype and shape.
+
+An observation is data and nothing else, so that anybody can judge it again without the device it came from.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Key of an encoded array.
+ARRAY_KEY = "$array"
+
+#: An array whose raw bytes exceed this is refused: a case observes what it needs to be judged, and no more.
+ARRAY_LIMIT_BYTES = 64 << 20
+
+
+class ObservationInvalid(TypeError):
+    """A case returned something that JSON cannot keep, or a package holds a damaged array."""
+
+
+def encode(value: Any, where: str = "observations") -> Any:
+    """An observation in the form that a package keeps.
+
+    Args:
+        value: None, bool, int, float, str, bytes (as hexadecimal text), enum members (as their values), NumPy scalars
+            and arrays, and lists, tuples and string-keyed mappings of these.
+        where: the name used in an error.
+
+    Raises:
+        ObservationInvalid: anything else; it names the place.
+    """
+    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Enum):
+        return encode(value.value, where)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, Mapping):
+        wrong = [key for key in value if not isinstance(key, str)]
+        if wrong:
+            raise ObservationInvalid(f"{where}: the key {wrong[0]!r} is not text")
+        return {key: encode(one, f"{where}.{key}") for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(one, f"{where}[{index}]") for index, one in enumerate(value)]
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        return _encode_numpy(value, where)
+    raise ObservationInvalid(f"{where}: {type(value).__name__} is not an observation")
+
+
+def _encode_numpy(value: Any, where: str) -> Any:
+    if value.shape == ():
+        return encode(value.item(), where)
+    if value.dtype.hasobject:
+        raise ObservationInvalid(f"{where}: an array of Python objects is not an observation")
+    if value.nbytes > ARRAY_LIMIT_BYTES:
+        raise ObservationInvalid(
+            f"{where}: {value.nbytes} bytes; observe a summary of what is over {ARRAY_LIMIT_BYTES}"
+        )
+    little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+    packed = base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii")
+    return {ARRAY_KEY: {"dtype": little.dtype.str, "shape": list(value.shape), "zlib64": packed}}
+
+
+def decode(value: Any) -> Any:
+    """The reverse of :func:`encode`, as far as types go: arrays are arrays again, tuples stay lists.
+
+    Raises:
+        ObservationInvalid: an array is damaged.
+    """
+    if isinstance(value, list):
+        return [decode(one) for one in value]
+    if isinstance(value, dict):
+        if set(value) == {ARRAY_KEY}:
+            return _decode_array(value[ARRAY_KEY])
+        return {key: decode(one) for key, one in value.items()}
+    return value
+
+
+def _decode_array(table: Any) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    try:
+        dtype = np.dtype(table["dtype"])
+        if dtype.hasobject:
+            raise ValueError("an array of Python objects")
+        raw = zlib.decompress(base64.b64decode(table["zlib64"], validate=True))
+        return np.frombuffer(raw, dtype).reshape(table["shape"])
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
+        raise ObservationInvalid(f"a damaged array: {error}") from None
+
+
+def refusal(call: Callable[[], Any]) -> dict[str, Any]:
+    """What a call was refused with, as an observation; ``{"refused": False}`` where it was not.
+
+    Returns:
+        ``refused`` with the class name as ``error``, the stable ``id``, the contract's name of the vendor's number as
+        ``canonical`` (empty where the shim refused before asking the vendor), ``call``, ``capability`` and what was
+        ``found``.
+
+    Raises:
+        Exception: whatever else than a typed error of the product is raised.
+    """
+    from tutti_hal.errors import TuttiError
+
+    try:
+        call()
+    except TuttiError as error:
+        words = {name: str(getattr(error, name, "")) for name in ("canonical", "call", "capability", "found")}
+        return {"refused": True, "error": type(error).__name__, "id": error.id, **words}
+    return {"refused": False}

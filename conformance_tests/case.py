@@ -89,6 +89,8 @@ class Case:
         identity: whether every shard repeats it, to prove that all come from one product on one machine.
         only: which instances make sense: a predicate over axes and facts of the arch (``wave_width``, ``simulated``).
         narrow: the clauses that an instance tests, where they depend on its axes.
+        calls: what it shows of the host functions: ``Malloc`` where it calls that function and looks at what it did,
+            ``Malloc:MemoryAllocation`` where it provokes that error of its contract.
         since: version of the suite in which it entered.
         no_mutant: why no mutant can be killed by it; empty where one is.
         doc: first line of its docstring: what it shows, in a sentence.
@@ -109,6 +111,7 @@ class Case:
     identity: bool = False
     only: Callable[[Mapping[str, Axis], Any], bool] | None = None
     narrow: Callable[[Mapping[str, Axis]], tuple[str, ...]] | None = None
+    calls: tuple[str, ...] = ()
     since: str = "0.1"
     no_mutant: str = ""
     doc: str = ""

@@ -138,6 +138,19 @@ def _problems(cases: Sequence[Case], spec: Spec) -> list[str]:
         for need in case.needs:
             if need not in spec.capabilities:
                 found.append(f"{at}: no capability '{need}'{near_miss(need, spec.capabilities)}")
+        found += [f"{at}: {problem}" for problem in _wrong_calls(case, spec)]
         if case.judged is None:
             found.append(f"{at}: it has no judge")
+    return found
+
+
+def _wrong_calls(case: Case, spec: Spec) -> list[str]:
+    found = []
+    for call in case.calls:
+        name, _, error = call.partition(":")
+        function = spec.host_functions.get(name)
+        if function is None:
+            found.append(f"no host function '{name}'{near_miss(name, spec.host_functions)}")
+        elif error and error not in function.errors:
+            found.append(f"{name} has no error '{error}'{near_miss(error, function.errors)}")
     return found

@@ -103,7 +103,7 @@ class Seen:
             self._add(clause, what, False, int(max(a.size, b.size, 1)), said, meant)
             return
         examined = len(wanted) if isinstance(wanted, list | tuple | dict) else 1
-        held = type(found) is type(wanted) and found == wanted if isinstance(wanted, bool) else found == wanted
+        held = isinstance(found, bool) is isinstance(wanted, bool) and found == wanted
         self._add(clause, what, bool(held), examined, _text(found), _text(wanted))
 
     def holds(self, clause: str, what: str, condition: object, found: Any = None, examined: int | Sized = 1) -> None:

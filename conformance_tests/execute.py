@@ -59,14 +59,18 @@ def _observe(subject: Subject, instance: Instance, run: Run) -> tuple[End, dict[
         return End.OBSERVED, {}, dict(encode(observations))
     except Skipped as skipped:
         return End.SKIPPED, {"reason": str(skipped.reason), "why": skipped.why}, {}
-    except TuttiError as error:
-        said = {"error": type(error).__name__, "id": error.id, "said": error.found, "trace": _trace(error)}
-        return End.REFUSED, said, {}
-    except ObservationInvalid as error:
-        return End.RAISED, {"error": type(error).__name__, "said": str(error), "trace": []}, {}
     except Exception as error:
-        said = {"error": type(error).__name__, "said": str(error), "trace": _trace(error)}
-        return End.RAISED, said, {}
+        return *ended_by(error), {}
+
+
+def ended_by(error: Exception) -> tuple[End, dict[str, Any]]:
+    """How an exception that left a case, or what prepared it, ends the run; with the detail."""
+    said = {"error": type(error).__name__, "said": str(error), "trace": _trace(error)}
+    if isinstance(error, TuttiError):
+        return End.REFUSED, {**said, "id": error.id, "said": error.found}
+    if isinstance(error, ObservationInvalid):
+        return End.RAISED, {**said, "trace": []}
+    return End.RAISED, said
 
 
 def _trace(error: BaseException) -> list[str]:

@@ -18,6 +18,9 @@ from tutti_hal.conformance_tests.verdict import ACCEPTED, DECLARED_REASONS, Skip
 #: Makes the judgement of a whole instance: verdict, reason, skip code, whether it blocks.
 Whole = Callable[..., "Judgement"]
 
+#: Where a worker was when it was killed or died, beside the case itself.
+_PHASES = {"compile": " before the case began", "exit": " after the case, when the worker was to leave"}
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -124,17 +127,20 @@ def _ended(instance: Instance, outcome: Outcome, facts: Facts, terms: Terms, who
     detail = outcome.detail
     match outcome.end:
         case End.TIMED_OUT:
-            found = whole(Verdict.TIMEOUT, f"killed after {detail.get('budget_s', '?')} s{_beside(outcome)}")
+            limit = f"{detail.get('budget_s', '?')} s{_PHASES.get(str(detail.get('phase')), '')}"
+            found = whole(Verdict.TIMEOUT, f"killed after {limit}{_beside(outcome)}")
         case End.LOST:
             found = whole(Verdict.DEVICE_LOST, f"{detail.get('said', 'the device is lost')}{_beside(outcome)}")
         case End.CRASHED:
             how = detail.get("signal") or f"exit code {detail.get('code', '?')}"
-            found = whole(Verdict.FAIL, f"the process died: {how}{_beside(outcome)}")
+            when = _PHASES.get(str(detail.get("phase")), "")
+            found = whole(Verdict.FAIL, f"the process died{when}: {how}{_beside(outcome)}")
         case End.REFUSED:
             said = f"{detail.get('id', '')} {detail.get('said', '')}".strip()
             found = whole(Verdict.FAIL, f"an error that the case did not foresee: {said}{_beside(outcome)}")
         case End.RAISED:
-            found = whole(Verdict.ERROR, f"the case raised {detail.get('error', '?')}: {detail.get('said', '')}")
+            said = f"{detail.get('error', '?')}: {detail.get('said', '')}"
+            found = whole(Verdict.ERROR, f"the case raised {said}{_beside(outcome)}")
         case End.SKIPPED:
             found = _skipped(instance, outcome, terms, whole)
         case _:
@@ -142,7 +148,7 @@ def _ended(instance: Instance, outcome: Outcome, facts: Facts, terms: Terms, who
     strange = _unexpected(outcome)
     if strange and found.verdict in ACCEPTED:
         clauses = dict.fromkeys(found.clauses, Verdict.FAIL)
-        reason = f"an unexpected line in the log: {strange[0]}"
+        reason = f"an unexpected line in the log: {strange[0]}{_beside(outcome)}"
         return Judgement(found.id, Verdict.FAIL, reason, "", clauses, found.checks, blocks=True)
     return found
 
@@ -204,7 +210,8 @@ def _beside(outcome: Outcome) -> str:
         return ""
     if alone.get("failed_again"):
         return f"; ORDER DEPENDENT: it passes alone and fails after {', '.join(alone.get('after', []))}"
-    return "; FLAKY: it passed when it was run alone, and when its batch was run again"
+    again = ", and when its batch was run again" if alone.get("after") else " again"
+    return f"; FLAKY: it passed when it was run alone{again}"
 
 
 def _against_expectation(found: Judgement, terms: Terms) -> Judgement:

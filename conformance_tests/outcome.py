@@ -38,13 +38,15 @@ class Outcome:
         seed: the instance's own.
         end: how it ended.
         detail: what goes with the end: ``error``/``id``/``said``/``trace`` of an exception, ``signal`` or ``code`` of a
-            crash, ``budget_s`` of a time-out, ``reason``/``why`` of a skip or of a run that was not started.
+            crash, ``budget_s`` of a time-out, for both the ``phase`` (``compile``, ``case``, ``exit``),
+            ``reason``/``why`` of a skip or of a run that was not started.
         observations: as :func:`tutti_hal.conformance_tests.observation.encode` gives them.
         log: lines on standard output and error, of sanitizers and of the kernel's log while it ran.
         foreseen: patterns of log lines that the case declared as its own.
         seconds: how long it ran.
         alone: where it failed in a batch, what came of running it again: ``failed_alone`` (in a worker of its own),
-            ``failed_again`` (after the same instances as before), and those instances as ``after``.
+            ``failed_again`` (after the same instances as before), those instances as ``after`` (none where it ran
+            first), and, where a limit cut that short, ``left_out``: what was not run again.
     """
 
     id: str

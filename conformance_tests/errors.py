@@ -21,3 +21,9 @@ class CasesInvalid(ConformanceError):
     """A module of cases does not load, or a case contradicts the contract."""
 
     id = "TT-CONFORMANCE-CASES-INVALID"
+
+
+class ControllerMutationUnknown(ConformanceError):
+    """No controller mutation has that name."""
+
+    id = "TT-CONFORMANCE-CONTROLLER-MUTATION-UNKNOWN"

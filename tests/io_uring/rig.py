@@ -5,64 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from tutti_hal.backends.host.sim import SimOptions, World
+from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, bring_up, drive
 from tutti_hal.errors import RuntimeFailure
 from tutti_hal.io_uring import Drive, Iocb, RegisteredBuffer, Ring, RingOptions
-from tutti_hal.native import ffi_and_library
-from tutti_hal.nvme.handle import ControllerHandle
-from tutti_hal.nvme.memory import HostMemory
-from tutti_hal.nvme.software import ControllerConfig, Iommu, MemoryNamespace, SoftwareController
+from tutti_hal.nvme.software import ControllerConfig, Iommu, SoftwareController
 from tutti_hal.nvme.software_memory import HostDma
 from tutti_hal.shim import Device
 
-BLOCK = 512
-
-
-class SimRegisters:
-    """Registers of a drive that is an agent of a simulated device's world."""
-
-    def __init__(self, world: World, address: int) -> None:
-        self.world, self.address = world, address
-
-    def load32(self, offset: int) -> int:
-        return self.world.load(self.address + offset)
-
-    def store32(self, offset: int, value: int) -> None:
-        self.world.store(self.address + offset, value)
-
-    def pause(self) -> None:
-        self.world.run(256)
-
-    def now_ns(self) -> int:
-        return self.world.now_ns
-
-
-class DeviceDma:
-    """A `Dma` over memory of the device, which HOST can reach; it remembers what it gave and has not got back."""
-
-    def __init__(self, device: Device, iommu: Iommu) -> None:
-        self._device, self._iommu = device, iommu
-        self.live: dict[int, int] = {}  # address -> bytes
-
-    def allocate(self, nbytes: int, *, contiguous: bool = False, alignment: int = 4096) -> HostMemory:
-        rounded = -(-nbytes // alignment) * alignment
-        buffer = self._device.allocate(rounded + alignment)
-        address = -(-buffer.address // alignment) * alignment
-        runs = self._iommu.map(address, rounded, alignment, contiguous=contiguous)
-        self.live[address] = rounded
-
-        def release() -> None:
-            del self.live[address]
-            self._iommu.unmap(address)
-            buffer.close()
-
-        memory = HostMemory(address, rounded, runs, release)
-        memory.write(0, bytes(rounded))
-        return memory
+__all__ = ["BLOCK", "BufferDma", "Rig", "drive"]
 
 
 class Rig:
@@ -106,7 +61,7 @@ class Rig:
             self.world.reset(sim or SimOptions(policy="random"))
         self.iommu = iommu = self.stack.enter_context(Iommu(seed=1))
         self.drives = [self.stack.enter_context(SoftwareController(c, iommu)) for c in drives or [drive()]]
-        self.handles = [self.stack.enter_context(self._open(one)) for one in self.drives]
+        self.handles = [bring_up(self.device, self.world, one, self.stack) for one in self.drives]
         self.dma = HostDma(iommu)
         self.memory = self.dma.allocate(data_bytes, contiguous=contiguous)
         self.stack.callback(self.memory.close)
@@ -117,16 +72,6 @@ class Rig:
         self.buffer: RegisteredBuffer = self.ring.register([self.memory] * len(self.drives))
         raw = (np.ctypeslib.ctypes.c_uint8 * self.memory.nbytes).from_address(self.memory.address)
         self.data = np.frombuffer(raw, np.uint8)
-
-    def _open(self, one: SoftwareController) -> ControllerHandle:
-        if self.world is None:
-            one.start()
-            return ControllerHandle.open(one.registers, one.dma)
-        self.stack.enter_context(self.device.register(one.bar_address, one.bar_bytes, mmio=True))
-        run = ffi_and_library()[1].tt_controller_run
-        agent = self.world.add_controller("drive", run, one.handle, one.iommu.handle)
-        self.stack.callback(self.world.remove_controller, agent)
-        return ControllerHandle.open(SimRegisters(self.world, one.bar_address), one.dma)
 
     def run(self, iocb: Iocb) -> np.ndarray:
         self.ring.issue_io(iocb)
@@ -173,9 +118,3 @@ class Rig:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def drive(blocks: int = 1 << 16, **fields: Any) -> ControllerConfig:
-    """A drive with one namespace of 512-byte blocks in memory."""
-    spaces = fields.pop("namespaces", (MemoryNamespace(blocks=blocks, lba_shift=9),))
-    return ControllerConfig(namespaces=spaces, **fields)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rig import BLOCK, DeviceDma, Rig, drive
+from rig import BLOCK, BufferDma, Rig, drive
 
 from tutti_hal.errors import DepthInvalid, NamespaceAbsent, NamespaceInvalid
 from tutti_hal.io_uring import Drive, RingOptions, State, succeeded
@@ -141,11 +141,11 @@ def test_more_than_the_drive_works_on_is_refused_when_it_is_asked_for() -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("which", [("sq_dma",), ("cq_dma",), ("sq_dma", "cq_dma")])
 def test_queues_lie_where_they_are_placed(arch: str, which: tuple[str, ...]) -> None:
-    places: dict[str, DeviceDma] = {}
+    places: dict[str, BufferDma] = {}
 
     def adjust(rig: Rig, one: Drive) -> Drive:
         for name in which:
-            places[name] = DeviceDma(rig.device, rig.iommu)
+            places[name] = BufferDma(rig.device, rig.iommu)
         return replace(one, **places)
 
     limit_ns = SECOND // 2 if arch.startswith("threads") else 400_000

@@ -1,0 +1,297 @@
+"""Drives, a ring over them, and one piece of registered memory, for a case to work with; of any profile.
+
+    with Rig(run, {"depth": 8}, drives=[drive(mdts=1)]) as rig:
+        done = rig.submit("read", lba=np.arange(8), offset=np.arange(8) * BLOCK)
+
+In a simulated world the drives are agents of the world; elsewhere threads serve them. A rig keeps to the ablation and
+the controller mutation in force. What comes back are plain values, for the judge to see.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
+
+from tutti_hal.conformance_tests.controller_mutations import CONTROLLER_MUTATIONS, mutation
+from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, bring_up, drive, placements
+from tutti_hal.errors import RuntimeFailure
+from tutti_hal.io_uring import Drive, Iocb, Ring, RingOptions, State, Target, Why
+from tutti_hal.nvme.software import Iommu, SoftwareController
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from tutti_hal.conformance_tests.run import Run
+    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.software_config import ControllerConfig, FaultRule
+    from tutti_hal.shim import Stream
+
+__all__ = ["BLOCK", "CONTROLLER_MUTATIONS", "Rig", "drive", "limits", "make_controller", "placements"]
+
+#: What data memory holds where nothing is put: a byte that no source has throughout.
+SPOILT = 0xEE
+
+#: Deadlines that no command of a drive in order meets: long in steps, short in the virtual clock; long in real time.
+_AMPLE_NS = {True: 2_000_000, False: 20_000_000_000}
+
+#: Deadlines that a case waits for.
+_SHORT_NS = {True: 200_000, False: 400_000_000}
+
+
+def limits(run: Run) -> Mapping[str, Any]:
+    """What the ablation in force leaves of the controllers: fields of `ControllerConfig` that are upper bounds."""
+    name = run.subject.spec.ablation
+    if not name:
+        return {}
+    bounds: Mapping[str, Any] = import_module("tutti_hal.conformance_tests.ablations").limits(name)
+    return bounds
+
+
+def make_controller(run: Run, config: ControllerConfig, iommu: Iommu) -> SoftwareController:
+    """A controller as the case wants it, as far as ablation and controller mutation let it be so; not running yet.
+
+    Raises:
+        ControllerConfigInvalid: a field is out of its range.
+        ControllerMutationUnknown: the subject names a mutation that does not exist.
+    """
+    bounds = {name: min(value, getattr(config, name)) for name, value in limits(run).items() if hasattr(config, name)}
+    liar = mutation(run.subject.spec.controller)
+    config = config.but(**bounds)
+    if liar is None:
+        return SoftwareController(config, iommu)
+    controller = SoftwareController(liar.configured(config), iommu)
+    liar.strike(controller)
+    return controller
+
+
+class Rig:
+    """Drives and a ring. A context manager; what a case leaves open is closed when the case ends.
+
+    Attributes:
+        controllers: the drives themselves, to inject faults and to look at what they stored and counted.
+        handles: how the host drives them.
+        ring: over all of them.
+        memory: registered as `buffer`; reach it by :meth:`put` and :meth:`get`.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        options: Mapping[str, Any] | None = None,
+        *,
+        drives: Sequence[ControllerConfig] | None = None,
+        faults: Sequence[FaultRule] = (),
+        data_bytes: int = 1 << 15,
+        contiguous: bool = False,
+        places: Mapping[str, str] | None = None,
+        stale: int = 0,
+    ) -> None:
+        """Make one.
+
+        Args:
+            run: the case's.
+            options: fields of `RingOptions` that differ from small ones with ample deadlines.
+            drives: their configurations; one of :func:`drive` by default.
+            faults: injected into drive 0 once the ring is made.
+            data_bytes: of the registered memory.
+            contiguous: whether that is one run on the bus.
+            places: ``submission_queue``, ``completion_queue``, ``data`` -> ``host`` or ``device``, where other than
+                the record has it.
+            stale: what the memory of completion queues holds before the queues are made.
+
+        Raises:
+            TuttiError: whatever the ring, a drive or the device refuses.
+        """
+        self.run = run
+        self.world = run.world
+        self._stack = ExitStack()
+        # Should a case end in between, or forget it.
+        run.closing.callback(self.close)
+        self._make(options or {}, drives or [drive()], data_bytes, contiguous, places or {}, stale)
+        for rule in faults:
+            self.controllers[0].inject(rule)
+
+    def _make(
+        self,
+        options: Mapping[str, Any],
+        drives: Sequence[ControllerConfig],
+        data_bytes: int,
+        contiguous: bool,
+        places: Mapping[str, str],
+        stale: int,
+    ) -> None:
+        run, stack = self.run, self._stack
+        self.iommu = stack.enter_context(Iommu(seed=run.seed))
+        self.controllers = [stack.enter_context(make_controller(run, one, self.iommu)) for one in drives]
+        self.handles: list[ControllerHandle] = [
+            bring_up(run.device, self.world, one, stack) for one in self.controllers
+        ]
+        host = BufferDma(run.device, self.iommu, "mapped")
+        self.memory = self._dma("data", places).allocate(data_bytes, contiguous=contiguous)
+        stack.callback(self.memory.close)
+        over = [
+            Drive(
+                handle=handle,
+                dma=host,
+                sq_dma=self._dma("submission_queue", places),
+                cq_dma=self._dma("completion_queue", places, stale),
+            )
+            for handle in self.handles
+        ]
+        self.options = RingOptions(**self._sizes() | dict(options))
+        self.ring = Ring.init_queue(run.device, over, self.options, templates=run.subject.templates)
+        stack.callback(self.ring.close)
+        self.buffer = self.ring.register([self.memory] * len(over))
+        self.stream: Stream = stack.enter_context(run.device.create_stream())
+
+    def _dma(self, what: str, places: Mapping[str, str], stale: int = 0) -> BufferDma:
+        place = places.get(what, self.run.profile.record.placement[what])
+        kind = "device" if place == "device" and "device" in placements(self.run.profile.record) else "mapped"
+        return BufferDma(self.run.device, self.iommu, kind, stale=stale)
+
+    def _sizes(self) -> dict[str, Any]:
+        # Two blocks of half a dozen lanes: two partial waves.
+        return {
+            "depth": 8,
+            "lanes": 12,
+            "block": 6,
+            "batch_limit": 128,
+            "buffers": 4,
+            "limit_ns": _AMPLE_NS[self.world is not None],
+        }
+
+    @staticmethod
+    def short_ns(run: Run) -> int:
+        """A deadline for a case that waits for it."""
+        return _SHORT_NS[run.world is not None]
+
+    # ---- data ----
+
+    def put(self, values: Any = b"", offset: int = 0) -> None:
+        """Spoil the whole memory, then put bytes or an array at ``offset``."""
+        import numpy as np
+
+        image = np.full(self.memory.nbytes, SPOILT, np.uint8)
+        data = np.frombuffer(bytes(values), np.uint8)
+        image[offset : offset + len(data)] = data
+        self.stream.copy(self.memory.buffer.part(self.memory.skip, len(image)), image)
+        self.stream.synchronize()
+
+    def get(self, nbytes: int | None = None) -> np.ndarray[Any, Any]:
+        """The memory's first bytes; all of them by default."""
+        import numpy as np
+
+        image = np.zeros(self.memory.nbytes if nbytes is None else nbytes, np.uint8)
+        self.stream.copy(image, self.memory.buffer.part(self.memory.skip, len(image)))
+        self.stream.synchronize()
+        return image
+
+    # ---- requests ----
+
+    @property
+    def target(self) -> Target:
+        """The first namespace."""
+        return self.ring.targets[0]
+
+    def submit(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """One batch of one verb of `Batch`, start to end; see :meth:`finish` for what it returns.
+
+        Args:
+            verb: ``read``, ``write``, ``compare``, ``write_zeroes``.
+            fields: ``lba``, ``nbytes``, ``offset``, ``target`` and whatever else the verb takes; by default one block
+                of the first namespace.
+        """
+        iocb = self.fill(self.ring.get_iocb(), verb, **fields)
+        self.ring.issue_io(iocb)
+        return self.finish(iocb)
+
+    def fill(self, iocb: Iocb, verb: str, **fields: Any) -> Iocb:
+        """Add requests to a batch; as :meth:`submit`."""
+        given = {"target": self.target, "lba": 0, "nbytes": BLOCK} | fields
+        if verb != "write_zeroes":
+            given = {"buffer": self.buffer, "offset": 0} | given
+        getattr(iocb, verb)(**given)
+        return iocb
+
+    def finish(self, iocb: Iocb) -> dict[str, Any]:
+        """Wait for a batch. Each request's end as plain values, in order, and the identifiers of its commands.
+
+        Returns:
+            ``state`` and ``why`` as names; ``status`` as (type, code) pairs; ``dnr``, ``crd``, ``more``; ``queue``;
+            ``took_ns``; ``identifiers`` of the commands.
+        """
+        import numpy as np
+
+        count = iocb.command_count
+        done = self.ring.wait_cqe(iocb)
+        return {
+            "state": [State(value).name for value in done["state"]],
+            "why": [Why(value).name for value in done["why"]],
+            "status": np.stack([done["sct"], done["sc"]], axis=1),
+            "dnr": done["dnr"].copy(),
+            "crd": done["crd"].copy(),
+            "more": done["more"].copy(),
+            "result": done["result"].copy(),
+            "queue": done["queue"].copy(),
+            "took_ns": done["completed_ns"].astype(np.int64) - done["submitted_ns"].astype(np.int64),
+            "identifiers": iocb.results["identifier"][:count].copy(),
+        }
+
+    # ---- looking in ----
+
+    def counted(self) -> dict[str, Any]:
+        """What ring and drives have counted, side by side; in a world after the drives took their last doorbells."""
+        self.settle()
+        names = (
+            *("commands", "completions", "doorbells", "cq_doorbells", "reaps", "cq_loads"),
+            *("strays", "lates", "quarantined"),
+        )
+        queues = self.ring.statistics().queues
+        seen = [self.controllers[queue.drive].queue_counters(queue.qid) for queue in queues]
+        return {
+            "ring": {name: sum(getattr(queue, name) for queue in queues) for name in names},
+            "queues": [
+                {
+                    "commands": queue.commands,
+                    "health": [flag.name for flag in queue.health],
+                    "fetched": one.commands,
+                    "posted": one.completions,
+                    "sq_doorbells": one.sq_doorbells,
+                    "cq_doorbells": one.cq_doorbells,
+                }
+                for queue, one in zip(queues, seen, strict=True)
+            ],
+            "drives": [_counters(one) for one in self.controllers],
+        }
+
+    def settle(self) -> None:
+        """In a world, let the drives take what was written to their registers; elsewhere nothing."""
+        if self.world is not None:
+            self.world.run(2000)
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Take it apart. The second call does nothing."""
+        stack, self._stack = self._stack, ExitStack()
+        # A kernel that failed leaves its device refusing everything: the world must work again to be taken apart.
+        if self.world is not None:
+            with suppress(RuntimeFailure):
+                self.run.subject.reset_world()
+        stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _counters(controller: SoftwareController) -> dict[str, Any]:
+    counted = controller.counters
+    names = (*("cqes_lost", "errors", "bytes_read", "bytes_written", "faults", "bad_doorbells", "cq_full_waits"),)
+    io = {str(opcode): count for opcode, count in counted.io_commands.items()}
+    return {"io": io, **{name: getattr(counted, name) for name in names}}

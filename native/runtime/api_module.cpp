@@ -119,6 +119,25 @@ uint64_t resident_blocks(Device &device, uint64_t block_threads) {
     return fit;
 }
 
+// An argument that is an address in another device's own memory, to which access is not enabled. All memory here is one
+// process's: nothing else would keep a kernel from it.
+Status check_peers(Device &device, const tt_kernel_desc &kernel, void **params) {
+    for (uint32_t i = 0; i < kernel.param_count; ++i) {
+        if (kernel.param_sizes[i] != sizeof(void *)) {
+            continue;
+        }
+        void *value = nullptr;
+        std::memcpy(&value, params[i], sizeof value);
+        const Place place = Machine::get().memory().find(value, 1);
+        if (place.what == Place::What::live && place.range.on_device() && place.device != device.ordinal() &&
+            !device.peer_enabled(place.device)) {
+            return fail(ttrtErrorInvalidValue, "argument ", i, " of ", kernel.name, " is memory of device ",
+                        place.device, ", to which device ", device.ordinal(), " has no access");
+        }
+    }
+    return success();
+}
+
 Status launch(ttrtFunction_t handle, const Geometry &geometry, ttrtStream_t stream_handle, void **params,
               bool cooperative) {
     std::shared_ptr<Function> function;
@@ -151,6 +170,9 @@ Status launch(ttrtFunction_t handle, const Geometry &geometry, ttrtStream_t stre
         if (params[i] == nullptr) {
             return fail(ttrtErrorInvalidValue, "params[", i, "] is NULL");
         }
+    }
+    if (Status status = check_peers(device, kernel, params); !status.ok()) {
+        return status;
     }
     if (cooperative) {
         const uint64_t blocks = uint64_t{geometry.grid[0]} * geometry.grid[1] * geometry.grid[2];

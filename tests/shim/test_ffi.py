@@ -107,7 +107,7 @@ def test_an_error_says_vendor_call_code_and_meaning() -> None:
     error = caught.value
     assert (error.vendor, error.call, error.code, error.canonical) == ("host", "Malloc", 2, "MemoryAllocation")
     assert "ttrtMalloc returned 2 (MemoryAllocation: out of memory)" in error.found
-    assert calls == {"Malloc": 1}
+    assert calls == {"Malloc": 1, "GetErrorString": 1, "GetLastErrorDetail": 1, "GetLastError": 1}
     assert runtime.code(calls, "PeekAtLastError") == 0
     with pytest.raises(KeyError):
         runtime.call(calls, "NoSuchFunction")

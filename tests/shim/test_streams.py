@@ -221,16 +221,14 @@ def test_peers_copy_and_enable_once(arch: str) -> None:
     assert can[0] == (0 if arch.startswith("sim") else 1)
     with a.allocate(64) as here, b.allocate(64) as there, a.create_stream() as stream:
         stream.copy(here, bytes(range(64)))
-        if arch.startswith("sim"):
-            with pytest.raises(NotSupported):
-                stream.copy(there, here)
-            return
         stream.copy(there, here)
         stream.synchronize()
         out = bytearray(64)
         with b.create_stream() as other:
             other.copy(out, there)
         assert out == bytes(range(64))
+        if arch.startswith("sim"):
+            return
         names = []
         with a.current():
             for name in ("EnablePeerAccess", "EnablePeerAccess"):
@@ -239,6 +237,30 @@ def test_peers_copy_and_enable_once(arch: str) -> None:
             names.append(a.code("DeviceDisablePeerAccess", b.vendor_ordinal))
         told = [a.runtime.record.errors.name_of(code) for code in names]
         assert told == ["Success", "PeerAccessAlreadyEnabled", "Success", "PeerAccessNotEnabled"]
+
+
+def test_a_kernel_reaches_a_peers_memory_only_while_it_may(device: Device, stream: Stream, module: Module) -> None:
+    """An address of another device's memory is refused at the launch unless access to that device is enabled."""
+    peer = Device(device.profile, 1)
+    with peer.allocate(4) as there:
+        with pytest.raises(InvalidArgument, match="has no access"):
+            launch(stream, ONE, module["add_one"], 1, there.address)
+        if device.profile.arch.startswith("sim"):
+            return
+        with peer.create_stream() as beside:
+            beside.fill(there, 0)
+            beside.synchronize()
+            with device.current():
+                device.call("DeviceEnablePeerAccess", peer.vendor_ordinal, 0)
+            launch(stream, ONE, module["add_one"], 1, there.address)
+            stream.synchronize()
+            found = np.zeros(1, np.uint32)
+            beside.copy(found, there)
+        assert found[0] == 1
+        with device.current():
+            device.call("DeviceDisablePeerAccess", peer.vendor_ordinal)
+        with pytest.raises(InvalidArgument, match="has no access"):
+            launch(stream, ONE, module["add_one"], 1, there.address)
 
 
 def test_the_current_device_and_the_last_error_are_the_threads_own(device: Device) -> None:

@@ -114,10 +114,10 @@ class Device:
         code = self.code(name, *args)
         if code == 0:
             return True
-        failure = self.runtime.failure(name, code, self.vendor_ordinal)
         if self.runtime.is_error(code, "NotReady"):
+            self.runtime.forget_error(self.host_calls)
             return False
-        raise failure
+        raise self.runtime.failure(name, code, self.vendor_ordinal, self.host_calls)
 
     def current(self) -> AbstractContextManager[None]:
         """Make this the calling thread's current device for a while."""

@@ -68,7 +68,7 @@ class Event(Resource):
             ("InvalidResourceHandle", "one of them was never recorded, or they belong to two devices"),
         ):
             if runtime.is_error(code, canonical):
-                runtime.failure("EventElapsedTime", code)
+                runtime.forget_error(self.device.host_calls)
                 raise InvalidArgument(
                     "take the time between events",
                     found,
@@ -79,7 +79,7 @@ class Event(Resource):
                     canonical=canonical,
                 )
         if code != 0:
-            raise runtime.failure("EventElapsedTime", code, self.device.vendor_ordinal)
+            raise runtime.failure("EventElapsedTime", code, self.device.vendor_ordinal, self.device.host_calls)
         return float(value[0])
 
     def __sub__(self, earlier: Event) -> float:

@@ -250,22 +250,25 @@ class CRuntime:
         """
         code = self.code(counts, name, *args)
         if code != 0:
-            raise self.failure(name, code, device)
+            raise self.failure(name, code, device, counts)
 
     def is_error(self, code: int, canonical: str) -> bool:
         """Whether a vendor's number is the error of that canonical name."""
         return self.record.errors.values.get(canonical) == code
 
-    def failure(self, name: str, code: int, device: int = -1) -> errors.RuntimeFailure:
-        """The exception for a number that a function returned; takes it out of the thread's last error."""
+    def failure(self, name: str, code: int, device: int = -1, counts: HostCalls | None = None) -> errors.RuntimeFailure:
+        """The exception for a number that a function returned; takes it out of the thread's last error.
+
+        The calls that explain the number are counted like any other, where ``counts`` is given.
+        """
         canonical = self.record.errors.name_of(code) or ""
         symbol = self.record.host_api.symbol(name) or name
-        text = self._text("GetErrorString", code)
-        detail = self._detail()
-        if self.has("GetLastError"):
-            self._bound["GetLastError"]()
+        counted = HostCalls() if counts is None else counts
+        text = self.text(counted, "GetErrorString", code) or "no text"
+        detail = self._detail(counted)
+        self.forget_error(counted)
         kind = _EXCEPTIONS.get(canonical, errors.RuntimeFailure)
-        if kind is errors.LaunchFailed and self._deadlocked(device):
+        if kind is errors.LaunchFailed and self._deadlocked(device, counted):
             kind = errors.LaunchDeadlock
         found = f"{symbol} returned {code} ({canonical or 'not in the contract'}: {text})"
         return kind(
@@ -278,22 +281,31 @@ class CRuntime:
             canonical=canonical,
         )
 
-    def _text(self, name: str, code: int) -> str:
-        text = self._bound[name](code) if self.has(name) else self.ffi.NULL
-        return bytes(self.ffi.string(text)).decode(errors="replace") if text != self.ffi.NULL else "no text"
+    def text(self, counts: HostCalls, name: str, code: int) -> str:
+        """What ``GetErrorName`` or ``GetErrorString`` says of a number; empty where it says nothing, or is absent."""
+        if not self.has(name):
+            return ""
+        counts.add(name)
+        text = self._bound[name](code)
+        return "" if text == self.ffi.NULL else bytes(self.ffi.string(text)).decode(errors="replace")
 
-    def _detail(self) -> str:
+    def forget_error(self, counts: HostCalls) -> None:
+        """Take the calling thread's last error away, so that nobody else finds it."""
+        if self.has("GetLastError"):
+            self.code(counts, "GetLastError")
+
+    def _detail(self, counts: HostCalls) -> str:
         if not self.has("GetLastErrorDetail"):
             return ""
         text = self.ffi.new("char[]", _DETAIL_BYTES)
-        self._bound["GetLastErrorDetail"](text, _DETAIL_BYTES)
+        self.code(counts, "GetLastErrorDetail", text, _DETAIL_BYTES)
         return bytes(self.ffi.string(text)).decode(errors="replace")
 
-    def _deadlocked(self, device: int) -> bool:
+    def _deadlocked(self, device: int, counts: HostCalls) -> bool:
         if device < 0 or not self.has("DeviceGetLaunchReport"):
             return False
         report = self.ffi.new("LaunchReport *")
-        code = self._bound["DeviceGetLaunchReport"](device, report)
+        code = self.code(counts, "DeviceGetLaunchReport", device, report)
         return bool(code == 0 and report.outcome == _OUTCOME_DEADLOCK)
 
     def _absent(self, name: str) -> errors.NotSupported:

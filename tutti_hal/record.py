@@ -372,14 +372,15 @@ def load_record(vendor_dir: Path, spec: Spec | None = None) -> Record:
     Raises:
         SpecError: one or more entries are wrong; it lists all of them with file, line, key and near miss.
     """
-    from tutti_hal.spec.record_schema import build_record, record_schema
+    from tutti_hal.spec.record_schema import build_record, check_whole, record_schema
+    from tutti_hal.spec.schema import BAD
 
     contract = spec or load_spec()
     file = vendor_dir / "vendor.yaml"
     problems = Problems()
     node = read(file)
     table = record_schema(contract).check(node, problems)
+    if table is not BAD:
+        check_whole(table, vendor_dir, contract, node, problems)
     problems.raise_if_any(f"load the record {file}")
-    record = build_record(table, vendor_dir, contract, node, problems)
-    problems.raise_if_any(f"load the record {file}")
-    return record
+    return build_record(table, vendor_dir, contract)

@@ -277,3 +277,18 @@ def test_a_frozen_record_cannot_be_changed() -> None:
         record.capabilities["memory.pinned"] = False  # type: ignore[index]
     with pytest.raises(TypeError):
         record.errors.values["Success"] = 1  # type: ignore[index]
+
+
+def test_what_the_schema_sees_and_what_only_the_whole_shows_are_listed_together(tmp_path: Path) -> None:
+    text = text_of("cuda")
+    for old, new in (
+        ("kind: hardware", "kind: hardwear"),
+        ("wave_width: 32", "wave_width: 48"),
+        ("  memory.managed: true\n", ""),
+        ("wave.ballot: true", "wave.ballot: yes please"),
+    ):
+        text = replaced(old, new)(text)
+    listed = problems(tmp_path, text)
+    for said in ("no kind 'hardwear'", "48 is not a power of two", "'memory.managed' is not answered", "found text"):
+        assert any(said in line for line in listed), (said, listed)
+    assert not any("'wave.ballot' is not answered" in line for line in listed), "it is answered, though wrongly"

@@ -153,9 +153,8 @@ def record_schema(spec: Spec) -> Struct:
     )
 
 
-def build_record(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> Record:
-    """Freeze a checked table; what only a whole record can break is noted in ``problems``."""
-    _check_whole(table, folder, spec, node, problems)
+def build_record(table: Mapping[str, Any], folder: Path, spec: Spec) -> Record:
+    """Freeze a table that passed the schema and :func:`check_whole`."""
     return Record(
         vendor=table["vendor"],
         title=table["title"],
@@ -272,67 +271,102 @@ def _lowerings(value: Mapping[str, Any]) -> Mapping[str, Lowering]:
     return _freeze(result)
 
 
-def _check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> None:
-    if table["vendor"] != folder.name:
+def check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, problems: Problems) -> None:
+    """Note what only a whole record can break. The table may have gaps where the schema found a fault: all is listed.
+
+    Args:
+        table: what the schema gave.
+        folder: where the record lies.
+        spec: the contract.
+        node: the file's top node.
+        problems: where to note them.
+    """
+    if table.get("vendor", folder.name) != folder.name:
         problems.add(node.at("vendor"), f"the record says '{table['vendor']}', its folder is called '{folder.name}'")
-    archs = table["archs"]
-    if not archs:
+    archs = _part(table, "archs")
+    if not _given(node, "archs"):
         problems.add(node.at("archs"), "a record needs at least one arch")
     default = table.get("default_arch")
-    if default is not None and default not in archs:
+    if default is not None and default not in _given(node, "archs"):
         problems.add(node.at("default_arch"), f"no arch '{default}' in archs{near_miss(default, archs)}")
+    _check_pattern(_part(table, "toolchain").get("version_pattern", "()"), node, problems)
+    for capability in spec.capabilities.values():
+        if capability.scope == "vendor" and capability.id not in _given(node, "capabilities"):
+            problems.add(node.at("capabilities"), f"the capability '{capability.id}' is not answered")
+    host_api = _part(table, "host_api")
+    for name in sorted(set(host_api.get("names", {})) & set(host_api.get("absent", {}))):
+        problems.add(node.at("host_api", "absent", name), "the function is mapped under names, too")
+    seen: set[str] = set()
+    for quirk in table.get("quirks", ()):
+        name = quirk.get("id")
+        if name is not None and name in seen:
+            problems.add(node.at("quirks"), f"two quirks are called '{name}'")
+        seen.add(name)
+    for group in ("errors", "attributes"):
+        _check_numbers(_part(table, group), node, (group,), problems)
+    for group, value in _part(table, "constants").items():
+        _check_numbers(value, node, ("constants", group), problems)
+    _check_lowerings(_part(table, "primitives"), spec, node, ("primitives",), problems)
+    for name, arch in archs.items():
+        _check_arch(name, arch, table, spec, node, problems)
+
+
+def _part(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part that is a mapping; an empty one where the schema found it missing or wrong."""
+    part: Mapping[str, Any] = table.get(name) or {}
+    return part
+
+
+def _given(node: Node, *path: str) -> tuple[str, ...]:
+    """The keys of a mapping as they stand in the file, those with wrong values too."""
+    here = node
+    for name in path:
+        found = (
+            next((value for word, _, value in here.items(Problems()) if word == name), None) if here.is_map else None
+        )
+        if found is None:
+            return ()
+        here = found
+    return tuple(name for name, _, _ in here.items(Problems())) if here.is_map else ()
+
+
+def _check_pattern(pattern: str, node: Node, problems: Problems) -> None:
     try:
-        groups = re.compile(table["toolchain"]["version_pattern"]).groups
+        groups = re.compile(pattern).groups
     except re.error as error:
         problems.add(node.at("toolchain", "version_pattern"), f"not a regular expression: {error}")
     else:
         if groups < 1:
             problems.add(node.at("toolchain", "version_pattern"), "needs a group around the version")
-    for capability in spec.capabilities.values():
-        if capability.scope == "vendor" and capability.id not in table["capabilities"]:
-            problems.add(node.at("capabilities"), f"the capability '{capability.id}' is not answered")
-    for name in sorted(set(table["host_api"].get("names", {})) & set(table["host_api"].get("absent", {}))):
-        problems.add(node.at("host_api", "absent", name), "the function is mapped under names, too")
-    seen: set[str] = set()
-    for quirk in table["quirks"]:
-        if quirk["id"] in seen:
-            problems.add(node.at("quirks"), f"two quirks are called '{quirk['id']}'")
-        seen.add(quirk["id"])
-    for group in ("errors", "attributes"):
-        _check_numbers(table[group], node.at(group), problems)
-    for group, value in table.get("constants", {}).items():
-        _check_numbers(value, node.at("constants", group), problems)
-    _check_lowerings(table["primitives"], spec, node, ("primitives",), problems)
-    for name, arch in archs.items():
-        _check_arch(name, arch, table, spec, node, problems)
 
 
-def _check_numbers(value: Mapping[str, Any], node: Node, problems: Problems) -> None:
-    if not value["by_name"] and not value.get("values"):
-        problems.add(node, "by_name is false, so 'values' must hold the numbers")
-    if value.get("values") and not ("source" in value and "evidence" in value):
-        problems.add(node, "numbers need 'source' and 'evidence'")
+def _check_numbers(value: Mapping[str, Any], node: Node, path: tuple[str, ...], problems: Problems) -> None:
+    numbers = _given(node, *path, "values")
+    if value.get("by_name") is False and not numbers:
+        problems.add(node.at(*path), "by_name is false, so 'values' must hold the numbers")
+    if numbers and not {"source", "evidence"} <= set(_given(node, *path)):
+        problems.add(node.at(*path), "numbers need 'source' and 'evidence'")
 
 
 def _check_arch(
     name: str, arch: Mapping[str, Any], table: Mapping[str, Any], spec: Spec, node: Node, problems: Problems
 ) -> None:
     for capability in spec.capabilities.values():
-        if capability.scope == "arch" and capability.id not in arch["capabilities"]:
+        if capability.scope == "arch" and capability.id not in _given(node, "archs", name, "capabilities"):
             problems.add(node.at("archs", name), f"the capability '{capability.id}' is not answered")
-    width, bits = arch["wave_width"], arch["mask_bits"]
+    width, bits = arch.get("wave_width", 1), arch.get("mask_bits", 64)
     if width & (width - 1):
         problems.add(node.at("archs", name, "wave_width"), f"{width} is not a power of two")
     if bits not in (32, 64):
         problems.add(node.at("archs", name, "mask_bits"), f"{bits} is neither 32 nor 64")
-    if arch["capabilities"].get("wave.ballot") and bits < width:
+    if _part(arch, "capabilities").get("wave.ballot") and bits < width:
         problems.add(
             node.at("archs", name, "capabilities"),
             f"wave.ballot is claimed, but a mask of {bits} bits cannot name {width} lanes",
         )
-    for flag in table["toolchain"].get("arch_flags", ()):
+    for flag in _part(table, "toolchain").get("arch_flags", ()):
         for word in re.findall(r"\{(\w+)\}", flag):
-            if word not in arch.get("vars", {}):
+            if word not in _given(node, "archs", name, "vars"):
                 problems.add(node.at("archs", name), f"toolchain.arch_flags uses {{{word}}}, which vars lacks")
     _check_lowerings(arch.get("primitives", {}), spec, node, ("archs", name, "primitives"), problems)
 
@@ -343,7 +377,7 @@ def _check_lowerings(
     for family, entry in lowerings.items():
         place = node.at(*path, family)
         members: tuple[Primitive, ...] = spec.families[family]
-        if "body" not in entry and "exceptions" not in entry:
+        if not {"body", "exceptions"} & set(_given(node, *path, family)):
             problems.add(place, "needs 'body' or 'exceptions'")
         for primitive_id in entry.get("exceptions", {}):
             if spec.primitives[primitive_id].family != family:

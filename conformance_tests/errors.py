@@ -27,3 +27,33 @@ class ControllerMutationUnknown(ConformanceError):
     """No controller mutation has that name."""
 
     id = "TT-CONFORMANCE-CONTROLLER-MUTATION-UNKNOWN"
+
+
+class PackageInTheWay(ConformanceError):
+    """The folder for a package holds something that will not be replaced."""
+
+    id = "TT-CONFORMANCE-PACKAGE-IN-THE-WAY"
+
+
+class PackageUnwritable(ConformanceError):
+    """A package could not be written; nothing of it is left."""
+
+    id = "TT-CONFORMANCE-PACKAGE-UNWRITABLE"
+
+
+class NotAPackage(ConformanceError):
+    """A folder that was to be verified or compared is not a package. ``verify`` and ``compare`` leave with 2."""
+
+    id = "TT-CONFORMANCE-NOT-A-PACKAGE"
+
+
+class WaiversInvalid(ConformanceError):
+    """A waiver file is wrong; all of it is listed with file and line."""
+
+    id = "TT-CONFORMANCE-WAIVERS-INVALID"
+
+
+class WaiverExpired(ConformanceError):
+    """A waiver's last day is over."""
+
+    id = "TT-CONFORMANCE-WAIVER-EXPIRED"

@@ -6,6 +6,8 @@ An observation is data and nothing else, so that anybody can judge it again with
 from __future__ import annotations
 
 import base64
+import math
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -19,6 +21,12 @@ ARRAY_KEY = "$array"
 
 #: An array whose raw bytes exceed this is refused: a case observes what it needs to be judged, and no more.
 ARRAY_LIMIT_BYTES = 64 << 20
+
+#: Nor may all arrays of one outcome together be larger than this when they are decoded.
+TOTAL_LIMIT_BYTES = 256 << 20
+
+#: Element types that an array may have.
+_DTYPE = re.compile(r"[<|][biufcSUV][0-9]{1,6}")
 
 
 class ObservationInvalid(TypeError):
@@ -36,6 +44,8 @@ def encode(value: Any, where: str = "observations") -> Any:
     Raises:
         ObservationInvalid: anything else; it names the place.
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ObservationInvalid(f"{where}: JSON has no {value}; observe an array, or the bits")
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
@@ -71,29 +81,56 @@ def _encode_numpy(value: Any, where: str) -> Any:
 def decode(value: Any) -> Any:
     """The reverse of :func:`encode`, as far as types go: arrays are arrays again, tuples stay lists.
 
+    Safe for what a stranger wrote: nothing is unpacked beyond the size that an array states, nor beyond the limits.
+
     Raises:
-        ObservationInvalid: an array is damaged.
+        ObservationInvalid: an array is damaged, or the arrays are too large.
     """
-    if isinstance(value, list):
-        return [decode(one) for one in value]
-    if isinstance(value, dict):
-        if set(value) == {ARRAY_KEY}:
-            return _decode_array(value[ARRAY_KEY])
-        return {key: decode(one) for key, one in value.items()}
-    return value
+    return _Decoder().decode(value)
 
 
-def _decode_array(table: Any) -> np.ndarray[Any, Any]:
-    import numpy as np
+class _Decoder:
+    """Decodes one outcome, and counts what its arrays hold."""
 
-    try:
-        dtype = np.dtype(table["dtype"])
-        if dtype.hasobject:
-            raise ValueError("an array of Python objects")
-        raw = zlib.decompress(base64.b64decode(table["zlib64"], validate=True))
-        return np.frombuffer(raw, dtype).reshape(table["shape"])
-    except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise ObservationInvalid(f"a damaged array: {error}") from None
+    def __init__(self) -> None:
+        self._left = TOTAL_LIMIT_BYTES
+
+    def decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.decode(one) for one in value]
+        if isinstance(value, dict):
+            if set(value) == {ARRAY_KEY}:
+                return self._array(value[ARRAY_KEY])
+            return {key: self.decode(one) for key, one in value.items()}
+        return value
+
+    def _array(self, table: Any) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        try:
+            name, shape = table["dtype"], table["shape"]
+            if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+                raise ValueError("an element type that no observation has")
+            if not isinstance(shape, list) or not all(type(one) is int and one >= 0 for one in shape):
+                raise ValueError("its shape is not a list of lengths")
+            dtype = np.dtype(name)
+            size = math.prod(shape) * dtype.itemsize
+            if size > min(ARRAY_LIMIT_BYTES, self._left):
+                raise ValueError(f"{size} bytes are more than an outcome may hold")
+            self._left -= size
+            raw = _unpacked(base64.b64decode(table["zlib64"], validate=True), size)
+            return np.frombuffer(raw, dtype).reshape(shape)
+        except (KeyError, TypeError, ValueError, zlib.error) as error:
+            raise ObservationInvalid(f"a damaged array: {error}") from None
+
+
+def _unpacked(packed: bytes, size: int) -> bytes:
+    """Unpack to exactly ``size`` bytes; a stream that holds more or less is refused before it is unpacked further."""
+    stream = zlib.decompressobj()
+    raw = stream.decompress(packed, size + 1)
+    if len(raw) != size or not stream.eof or stream.unused_data:
+        raise ValueError(f"it does not hold the {size} bytes that its shape says")
+    return raw
 
 
 def refusal(call: Callable[[], Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Instance
@@ -19,6 +19,9 @@ from tutti_hal.spec.tables import LEVELS
 
 #: Seed of a run that names none: certification is repeatable, and what wants luck names another.
 DEFAULT_SEED = 1
+
+#: A record's kind -> the word that every report of it carries.
+PROVENANCE = {"hardware": "hardware", "host": "emulated", "simulated": "simulated"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,22 @@ class RunOptions:
     def subject_of(self, arch: str) -> SubjectSpec:
         """The subject of one arch; of the vendor as a whole where it is empty."""
         return replace(self.subject, arch=arch)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a plain table."""
+        lists = {name: list(getattr(self, name)) for name in ("archs", "cases", "shard")}
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(self)},
+            "subject": self.subject.to_json(),
+            **lists,
+        }
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> RunOptions:
+        """The reverse of :meth:`to_json`."""
+        number, count = table["shard"]
+        tuples = {"archs": tuple(table["archs"]), "cases": tuple(table["cases"]), "shard": (number, count)}
+        return cls(**{**table, "subject": SubjectSpec.from_json(table["subject"]), **tuples})
 
 
 @dataclass(frozen=True)
@@ -142,3 +161,26 @@ def repro_line(options: RunOptions, instance: Instance) -> str:
     if options.verify_xfail:
         words.append("--verify-xfail")
     return shlex.join(words)
+
+
+def provenance(session: Session) -> str:
+    """Which is true of what was run on: *hardware*, *emulated* (an engine on the CPU), *simulated* (a vendor's SDK)."""
+    return PROVENANCE[session.facts[""].kind]
+
+
+def certifies(session: Session) -> str:
+    """What a run says of its profile, in a sentence: the level reached, or why it certifies none."""
+    options, reached = session.options, session.ladder.reached
+    reasons = {
+        "a quick run": options.quick,
+        "a selection of cases": bool(options.cases),
+        "one shard of several": options.shard[1] > 1,
+        f"ablated ({options.subject.ablation})": bool(options.subject.ablation),
+        "another record than the vendor's": bool(options.subject.record) and not options.subject.ablation,
+        "other templates than the product's": bool(options.subject.templates),
+        f"a mutated controller ({options.subject.controller})": bool(options.subject.controller),
+    }
+    partial = [reason for reason, so in reasons.items() if so]
+    if partial:
+        return f"{', '.join(partial)}: it certifies no level"
+    return f"passed up to {reached}, {provenance(session)}" if reached else "no level is passed"

@@ -1,0 +1,42 @@
+"""Names of a package's files, and the limits within which `verify` reads one that may be hostile."""
+
+from __future__ import annotations
+
+import re
+
+#: Version of the layout; `verify` refuses another.
+FORMAT = 1
+
+RUN = "run.json"
+OBSERVATIONS = "observations.jsonl"
+VERDICTS = "verdicts.jsonl"
+JUNIT = "junit.xml"
+ENVIRONMENT = "environment.json"
+MUST_PASS = "mustpass.json"
+WAIVERS = "waivers.yaml"
+PRODUCT = "product.json"
+BUILD = "build.json"
+REPORT = "report.html"
+MANIFEST = "manifest.sha256"
+
+#: Folder with the vendor's record as it was used.
+RECORD = "record"
+
+#: Every file that lies at the top of a package.
+FILES = (RUN, OBSERVATIONS, VERDICTS, JUNIT, ENVIRONMENT, MUST_PASS, WAIVERS, PRODUCT, BUILD, REPORT, MANIFEST)
+
+#: What a record's folder must hold.
+RECORD_FILES = ("vendor.yaml", "conformance.yaml")
+
+#: A file's name in a package: plain words, no way out of the folder.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+
+#: More files than this, and it is no package of ours.
+FILES_LIMIT = 1000
+
+#: Bytes of one file, and of all together.
+FILE_LIMIT_BYTES = 256 << 20
+TOTAL_LIMIT_BYTES = 512 << 20
+
+#: CPU seconds that one judge may take in `verify`: observations of strangers must not keep it busy for ever.
+JUDGE_LIMIT_S = 60.0

@@ -130,7 +130,8 @@ class Rig:
             bring_up(run.device, self.world, one, stack) for one in self.controllers
         ]
         host = BufferDma(run.device, self.iommu, "mapped")
-        self.memory = self._dma("data", places).allocate(data_bytes, contiguous=contiguous)
+        page = max(handle.page_bytes for handle in self.handles)
+        self.memory = self._dma("data", places).allocate(data_bytes, contiguous=contiguous, alignment=page)
         stack.callback(self.memory.close)
         over = [
             Drive(

@@ -47,6 +47,9 @@ def judge_bytes(seen: Seen, clause: str, one: Any) -> None:
             clause, f"each request of what was {verb} completed", one[verb]["state"], ["COMPLETED"] * (n // BLOCK)
         )
         seen.equal(clause, f"each status of what was {verb}", one[verb]["status"], np.zeros((n // BLOCK, 2), np.uint8))
+        took, results = one[verb]["took_ns"], one[verb]["result"]
+        seen.holds(clause, f"what was {verb} ended after it began", bool((took >= 0).all()), took, took)
+        seen.equal(clause, f"result of each request of what was {verb}", results, np.zeros(n // BLOCK, np.uint32))
     seen.equal(clause, "bytes in the namespace", one["stored"], source)
     seen.equal(clause, "bytes that a write read", one["untouched"][:n], source)
     seen.equal(clause, "bytes that came back", memory[:n], source)

@@ -125,6 +125,11 @@ class Case:
         self.judged = function
         return function
 
+    @property
+    def module(self) -> str:
+        """The name of the module in which its observing half is written."""
+        return self.observe.__module__
+
     def instances(self) -> tuple[Instance, ...]:
         """Every combination of its axes, in order; the arch is not among them yet."""
         names = list(self.axes)

@@ -97,6 +97,17 @@ def catalogue(extra: tuple[str, ...] = ()) -> Catalogue:
     return Catalogue(tuple(sorted(unique, key=lambda case: (LEVELS.index(case.level), case.name))))
 
 
+def cases_of(module: str, file: Path) -> tuple[Case, ...]:
+    """The cases of one module, unchecked: ``module`` where it is one of the suite's own, else the Python file.
+
+    Raises:
+        CasesInvalid: it does not load.
+    """
+    own = module.startswith(f"{__package__}.cases.")
+    found = importlib.import_module(module) if own else _load(file)
+    return tuple(value for value in vars(found).values() if isinstance(value, Case))
+
+
 def _files(path: Path) -> list[Path]:
     found = sorted(path.glob("case_*.py")) if path.is_dir() else [path]
     if not found or not all(one.is_file() for one in found):

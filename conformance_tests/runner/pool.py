@@ -98,15 +98,18 @@ def _serve(shop: Shop, question: Question, work: _Work, events: SimpleQueue[tupl
     """A slot's thread: take instances until there are none."""
     error: BaseException | None = None
     try:
-        slot = Slot(shop, question, lambda one, outcome: events.put(("end", one, outcome)))
+        slot = Slot(
+            shop,
+            question,
+            on_start=lambda one: events.put(("start", one, None)),
+            on_end=lambda one, outcome: events.put(("end", one, outcome)),
+        )
         group: _Group | None = None
         while True:
             group, instance = work.take(group)
             if instance is None:
                 slot.leave()
                 break
-            slot.settle()
-            events.put(("start", instance, None))
             slot.run(instance)
     except Stopped:
         pass

@@ -102,7 +102,9 @@ class WorkerProcess:
 
     def run(self, instance: Instance, seed: int) -> Ended:
         """Run an instance. Blocks until it has ended, its budget is over, or the worker has died."""
-        order = {"id": instance.id, "case": instance.case.name, "axes": dict(instance.axes), "seed": seed}
+        case = instance.case
+        place = {"module": case.module, "file": case.source.rpartition(":")[0]}
+        order = {"id": instance.id, "case": case.name, "axes": dict(instance.axes), "seed": seed, **place}
         began = time.monotonic()
         ran, limit = False, self._limits.compile_s
 
@@ -114,7 +116,7 @@ class WorkerProcess:
             self._channel.send(order)
             while (message := self._channel.receive(began + limit)) is not None:
                 if message.get("said") == "begins":
-                    ran, limit, began = True, instance.case.budget_s, time.monotonic()
+                    ran, limit, began = True, case.budget_s, time.monotonic()
                     continue
                 return Ended(Outcome.from_json(message["outcome"]), bool(message["ran"]))
         except TimeoutError:

@@ -65,7 +65,7 @@ class _Pending:
 
 
 class Slot:
-    """Runs instances one after another. For one thread. A context manager.
+    """Runs instances one after another. For one thread; :meth:`leave` ends it.
 
     A worker goes on only after an instance that ended as a case should, or that was never started. Everything between
     the start of an instance and the start of the next in the same worker belongs to the first: log lines, and the
@@ -74,12 +74,20 @@ class Slot:
     Args:
         shop: where workers come from.
         question: by what it runs and judges.
+        on_start: gets each instance when it starts.
         on_end: gets each instance with its final outcome.
     """
 
-    def __init__(self, shop: Shop, question: Question, on_end: Callable[[Instance, Outcome], None]) -> None:
+    def __init__(
+        self,
+        shop: Shop,
+        question: Question,
+        on_start: Callable[[Instance], None],
+        on_end: Callable[[Instance, Outcome], None],
+    ) -> None:
         self._shop = shop
         self._question = question
+        self._on_start = on_start
         self._on_end = on_end
         self._worker: WorkerProcess | None = None
         self._arch = ""
@@ -97,6 +105,7 @@ class Slot:
         if self._worker is not None and self._arch != instance.arch:
             self.leave()
         self.settle()
+        self._on_start(instance)
         if self._worker is None:
             self._arch, self._had = instance.arch, []
             self._worker = self._shop.start(self._question.options.subject_of(instance.arch))

@@ -82,6 +82,23 @@ int World::remove_controller(std::uint64_t serial) {
     return 0;
 }
 
+namespace {
+
+/* The word or double word that an aligned access of 1, 2, 4 or 8 bytes lies in, and where in it. */
+struct PartOfWord {
+    std::uint64_t address;
+    std::uint32_t bytes;
+    std::uint32_t shift;
+    std::uint64_t mask;
+
+    PartOfWord(std::uint64_t at, std::uint32_t size)
+        : address(size < 4 ? at & ~std::uint64_t{3} : at), bytes(std::max(size, 4u)),
+          shift(static_cast<std::uint32_t>(at - address) * 8),
+          mask(size == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * size)) - 1) {}
+};
+
+} // namespace
+
 std::uint64_t World::host_load(std::uint64_t address, std::uint32_t bytes) {
     std::uint64_t value = 0;
     if (memory_.kind_of(address) == std::uint32_t{TT_MEM_MMIO}) {
@@ -90,7 +107,9 @@ std::uint64_t World::host_load(std::uint64_t address, std::uint32_t bytes) {
             value |= std::uint64_t{memory_.register_load(host_, address + 4)} << 32;
     } else {
         memory_.fence(host_, TT_SCOPE_SYSTEM);
-        value = memory_.load(host_, address, bytes, TT_ORDER_ACQUIRE, TT_SCOPE_SYSTEM);
+        const PartOfWord part(address, bytes);
+        value = memory_.load(host_, part.address, part.bytes, TT_ORDER_ACQUIRE, TT_SCOPE_SYSTEM);
+        value = (value >> part.shift) & part.mask;
     }
     memory_.fence(host_, TT_SCOPE_SYSTEM);
     return value;
@@ -104,7 +123,14 @@ void World::host_store(std::uint64_t address, std::uint64_t value, std::uint32_t
             memory_.register_store(host_, address + 4, static_cast<std::uint32_t>(value >> 32), host_.current);
         register_changed();
     } else {
-        memory_.store(host_, address, value, bytes, TT_ORDER_RELEASE, TT_SCOPE_SYSTEM);
+        const PartOfWord part(address, bytes);
+        if (bytes < part.bytes) {
+            // Memory is made of words: the newest one is stored again with its part exchanged.
+            const std::uint64_t newest =
+                memory_.atomic(host_, part.address, part.bytes, TT_ATOMIC_OR, 0, 0, TT_SCOPE_SYSTEM);
+            value = (newest & ~(part.mask << part.shift)) | ((value & part.mask) << part.shift);
+        }
+        memory_.store(host_, part.address, value, part.bytes, TT_ORDER_RELEASE, TT_SCOPE_SYSTEM);
         memory_.fence(host_, TT_SCOPE_SYSTEM);
     }
     note_change();

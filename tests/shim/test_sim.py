@@ -78,6 +78,36 @@ def test_the_host_stores_while_a_kernel_runs(device: Device, stream: Stream, mod
         assert 0 < world.now_ns - before < 10**9
 
 
+def test_bytes_and_halves_of_a_word_lie_where_they_belong(
+    device: Device, stream: Stream, module: Module, world: World
+) -> None:
+    """While a kernel runs the host reaches memory through the world, which knows words only."""
+    image = np.arange(1, 65, dtype=np.uint8)
+    with (
+        device.allocate(64, "mapped") as words,
+        device.allocate(64, "mapped") as data,
+        device.create_stream() as beside,
+    ):
+        stream.fill(words, 0)
+        stream.copy(data, image)
+        launch(stream, ONE, module["wait_flag"], words, words[4:8], 10**12)
+        assert not world.run(200)
+        assert [world.load(data.address + i, 1) for i in range(64)] == image.tolist()
+        assert [world.load(data.address + i, 2) for i in range(0, 64, 2)] == image.view(np.uint16).tolist()
+        world.store(data.address + 7, 0xF7, 1)
+        world.store(data.address + 10, 0xFBFA, 2)
+        beside.fill(data[21:50], 0xEE)
+        beside.copy(data[51:58], image[1:8])
+        beside.synchronize()
+        world.store(words.address, 1)
+        stream.synchronize()
+        image[7], image[10], image[11] = 0xF7, 0xFA, 0xFB
+        image[51:58] = image[1:8]
+        image[57] = 8
+        image[21:50] = 0xEE
+        assert data.numpy().tolist() == image.tolist()
+
+
 def test_a_kernel_may_wait_long_for_the_host(device: Device, stream: Stream, module: Module, world: World) -> None:
     with device.allocate(4, "mapped") as word, device.create_stream() as beside:
         stream.fill(word, 0)

@@ -150,7 +150,7 @@ def asynchronous(run: Run) -> Observations:
     event = device.create_event()
     kernel = run.kernel("probe_host", "host_trap")
     launched = refusal(lambda: stream.launch(LaunchConfig(1, 32), kernel, word))
-    stream.record(event)
+    marked = refusal(lambda: stream.record(event))  # refused where the kernel has failed already
     waits = {
         "stream": stream.synchronize,
         "device": device.synchronize,
@@ -173,13 +173,15 @@ def asynchronous(run: Run) -> Observations:
         fresh.launch(LaunchConfig(1, 64), words, memory, count, 7)
         fresh.copy(data, memory)
         fresh.synchronize()
-    return {"launched": launched, "first": first, "later": later, "after": data}
+    return {"launched": launched, "marked": marked, "first": first, "later": later, "after": data}
 
 
 @asynchronous.judge
 def _(seen: Seen) -> None:
     clause = "host.error.asynchronous"
     seen.equal(clause, "the launch itself", seen["launched"], {"refused": False})
+    if seen["marked"]["refused"]:
+        seen.refused(clause, "a record behind it", seen["marked"], "LaunchFailed", "LaunchFailure")
     seen.refused(clause, "the first wait", seen["first"], "LaunchFailed", "LaunchFailure")
     for name, one in seen["later"].items():
         seen.refused(clause, f"{name}, later", one, "LaunchFailed", "LaunchFailure")

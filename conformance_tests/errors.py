@@ -57,3 +57,9 @@ class WaiverExpired(ConformanceError):
     """A waiver's last day is over."""
 
     id = "TT-CONFORMANCE-WAIVER-EXPIRED"
+
+
+class DriveSilent(ConformanceError):
+    """A drive does not answer the suite's own host, or not as it must for a case to begin: the case fails."""
+
+    id = "TT-CONFORMANCE-DRIVE-SILENT"

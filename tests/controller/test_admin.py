@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from host import (
+from host import Host, Queue, running, small
+
+from tutti_hal.conformance_tests.oracle.nvme import (
     ABORTED,
     CID_CONFLICT,
     CQ_INVALID,
@@ -26,14 +28,9 @@ from host import (
     SQ_DELETED,
     VECTOR,
     Cqe,
-    Host,
-    Queue,
-    running,
     rw,
-    small,
     sqe,
 )
-
 from tutti_hal.nvme.software import (
     ControllerConfig,
     FaultAction,

@@ -7,8 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
-from host import OK, PAGE, Cqe, Host, pattern, running, rw, small, sqe
+from host import Host, pattern, running, small
 
+from tutti_hal.conformance_tests.oracle.nvme import (
+    OK,
+    PAGE,
+    Cqe,
+    rw,
+    sqe,
+)
 from tutti_hal.errors import ControllerBusy
 from tutti_hal.nvme.software import (
     CompletionOrder,

@@ -6,8 +6,14 @@ import time
 from typing import Any
 
 import pytest
-from host import OK, PAGE, Host, pattern, running, rw, small, sqe
+from host import Host, pattern, running, small
 
+from tutti_hal.conformance_tests.oracle.nvme import (
+    OK,
+    PAGE,
+    rw,
+    sqe,
+)
 from tutti_hal.errors import ControllerConfigInvalid
 from tutti_hal.nvme.software import FaultAction, FaultRule
 

@@ -11,20 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from host import (
+from host import pattern, running
+
+from tutti_hal import errors
+from tutti_hal.conformance_tests.oracle.nvme import (
     CAPACITY,
     COMPARE_FAILURE,
     OK,
     PAGE,
     UNRECOVERED_READ,
     WRITE_PROTECTED,
-    pattern,
-    running,
     rw,
     sqe,
 )
-
-from tutti_hal import errors
 from tutti_hal.nvme.software import (
     ControllerConfig,
     Direct,

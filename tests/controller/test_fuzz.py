@@ -6,8 +6,14 @@ import random
 import struct
 
 import pytest
-from host import CC, OK, PAGE, running, rw, small
+from host import running, small
 
+from tutti_hal.conformance_tests.oracle.nvme import (
+    CC,
+    OK,
+    PAGE,
+    rw,
+)
 from tutti_hal.nvme.software import MemoryNamespace, VolatileCache
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from host import (
+from host import Host, Memory, pattern, running, small
+
+from tutti_hal.conformance_tests.oracle.nvme import (
     COMPARE_FAILURE,
     DATA_TRANSFER,
     INVALID_FIELD,
@@ -16,15 +18,9 @@ from host import (
     PAGE,
     WRITE_PROTECTED,
     Cqe,
-    Host,
-    Memory,
-    pattern,
-    running,
     rw,
-    small,
     sqe,
 )
-
 from tutti_hal.nvme.software import ControllerConfig, MemoryNamespace, SoftwareController, VolatileCache
 
 FLUSH, WRITE, READ, COMPARE, ZEROES, DSM, VERIFY = 0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0C

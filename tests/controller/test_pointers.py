@@ -8,7 +8,11 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from host import (
+from host import Host, Memory, pattern, running, small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutti_hal.conformance_tests.oracle.nvme import (
     DATA_TRANSFER,
     INVALID_FIELD,
     OK,
@@ -20,16 +24,9 @@ from host import (
     SGL_METADATA_LENGTH,
     SGL_SEGMENT,
     SGL_TYPE,
-    Host,
-    Memory,
     block_descriptor,
-    pattern,
-    running,
     rw,
-    small,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 WRITE, READ = 1, 2
 ALL_SGLS = 0x000F0001

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from host import ACQ, AQA, ASQ, CAP, CC, CRTO, CSTS, DOORBELLS, OK, VS, Host, running, rw, small, sqe
+from host import Host, running, small
 
+from tutti_hal.conformance_tests.oracle.nvme import (
+    ACQ,
+    AQA,
+    ASQ,
+    CAP,
+    CC,
+    CRTO,
+    CSTS,
+    DOORBELLS,
+    OK,
+    VS,
+    rw,
+    sqe,
+)
 from tutti_hal.nvme.software import FaultAction, FaultRule, SoftwareController
 
 

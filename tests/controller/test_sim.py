@@ -8,8 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from host import OK, PAGE, SQ_DELETED, Host, pattern, rw, small, sqe
+from host import Host, pattern, small
 
+from tutti_hal.conformance_tests.oracle.nvme import (
+    OK,
+    PAGE,
+    SQ_DELETED,
+    rw,
+    sqe,
+)
 from tutti_hal.errors import ControllerBusy
 from tutti_hal.native import ffi_and_library
 from tutti_hal.nvme.software import (

@@ -1,0 +1,237 @@
+"""The compiler and the record that describes it: found or said to be missing, detected, and true to the headers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti_hal.conformance_tests.case import Observations, Per, case
+from tutti_hal.conformance_tests.cases.l0_record.planted import plant_record, table_in_force
+from tutti_hal.conformance_tests.cases.l1_generate.workshop import Workshop, complaints, template_root
+from tutti_hal.conformance_tests.run import Run
+from tutti_hal.conformance_tests.seen import Seen
+from tutti_hal.conformance_tests.verdict import SkipReason
+
+if TYPE_CHECKING:
+    from tutti_hal.record import Numbers, Record
+
+_PLAIN = '{% call kernel("planted", [("word", "tt_word32 *")]) %}\ntt_store_relaxed_sys_u32(word, 1u);\n{% endcall %}\n'
+
+_VARIABLE = "TUTTI_CASE_COMPILER"
+_DRIVERS = ("tutti-no-such-compiler", "tutti-nor-this-one")
+
+
+@case("compile/missing_compiler", level="L1", clauses=("compile.missing_compiler.said",), per=Per.VENDOR)
+def missing_compiler(run: Run) -> Observations:
+    """With no compiler there, a build is refused with the names and the places that were looked at."""
+    import os
+
+    from tutti_hal.conformance_tests.observation import refusal
+    from tutti_hal.toolchain import build
+
+    root = template_root(run, "templates", {"planted.cu.j2": _PLAIN})
+    record = run.profile.record
+    chain = replace(record.toolchain, drivers=_DRIVERS, driver_env=(_VARIABLE,), subdirs=("bin", "tools"))
+    without = replace(record, toolchain=chain, sdk=replace(record.sdk, env=(), default=(str(run.scratch),)))
+    profile = replace(run.profile, record=without)
+    run.closing.callback(os.environ.pop, _VARIABLE, None)
+
+    def ask(named: str = "") -> dict[str, Any]:
+        os.environ[_VARIABLE] = named
+        return refusal(lambda: build(profile, "planted", templates=root))
+
+    return {"root": str(run.scratch), "nothing": ask(), "named": ask("/nowhere/tutti-c++"), "torn": ask("c++ 'torn")}
+
+
+@missing_compiler.judge
+def _(seen: Seen) -> None:
+    clause = "compile.missing_compiler.said"
+    wanted = [f"{driver} on PATH" for driver in _DRIVERS]
+    wanted += [f"{seen['root']}/{sub}/{driver}" for driver in _DRIVERS for sub in ("bin", "tools")]
+    words = {"nothing": [f"${_VARIABLE}", *wanted], "named": [_VARIABLE, "/nowhere/tutti-c++"], "torn": [_VARIABLE]}
+    for what, names in words.items():
+        answer = seen[what]
+        seen.refused(clause, f"{what}: a build without a compiler", answer, "CompilerMissing")
+        seen.equal(clause, f"{what}: its id", answer.get("id"), "TT-COMPILER-MISSING")
+        for name in names:
+            seen.holds(clause, f"{what}: {name} is among what was looked for", name in answer.get("found", ""), answer)
+
+
+@case("record/detection", level="L1", clauses=("record.detection.first_match",), per=Per.VENDOR, budget_s=60.0)
+def detection(run: Run) -> Observations:
+    """All installed records, tried in their order by the vendor's own compiler: which of them it answers to."""
+    from tutti_hal.backend import discover
+
+    shop = Workshop(run)
+    records = {one.name: one.backend.record for one in discover() if one.backend is not None}
+    records[run.profile.vendor] = run.profile.record
+    order = sorted(records.values(), key=lambda record: record.detection.rank)
+    lines, word = [], "#if"
+    for number, record in enumerate(order):
+        condition = " || ".join(f"defined({name})" for name in record.detection.macros) or "1"
+        lines += [f"{word} {condition}", f"#define TT_CASE_DETECTED {number}"]
+        word = "#elif"
+    lines += ["#else", "#define TT_CASE_DETECTED -1", "#endif"]
+    # One assertion a record: the compiler refuses all but one.
+    asked = {
+        record.vendor: shop.unit(
+            f"is-{record.vendor}",
+            "\n".join([shop.base.source, *lines, f'static_assert(TT_CASE_DETECTED == {number}, "another");', ""]),
+            shop.base.headers,
+        )["compiled"]
+        for number, record in enumerate(order)
+    }
+    ranks = [{"vendor": one.vendor, "rank": one.detection.rank, "macros": list(one.detection.macros)} for one in order]
+    return {"order": ranks, "detected": asked}
+
+
+@detection.judge
+def _(seen: Seen) -> None:
+    clause = "record.detection.first_match"
+    order = seen["order"]
+    wanted = {one["vendor"]: one["vendor"] == seen.facts.vendor for one in order}
+    seen.equal(clause, "records that the compiler answers to", seen["detected"], wanted)
+    ranks = [one["rank"] for one in order]
+    seen.holds(clause, "no two records have one rank", len(set(ranks)) == len(ranks), order, order)
+    bare = [one["vendor"] for one in order if not one["macros"]]
+    last = not bare or bare == [order[-1]["vendor"]]
+    seen.holds(clause, "a record that every compiler answers to comes last", last, order, order)
+
+
+def _headers(record: Record, includes: list[Path]) -> dict[str, tuple[str, str]]:
+    """Group of numbers -> (what its source names, the header to include; empty where it is not on this machine)."""
+    found = {}
+    for group, numbers in _groups(record).items():
+        names = re.findall(r"[\w./-]+\.h\b", numbers.evidence.source if numbers.evidence else "")
+        here = [_include(name, includes) for name in names]
+        found[group] = (" ".join(names), "\n".join(here) if here and all(here) else "")
+    return found
+
+
+def _groups(record: Record) -> dict[str, Numbers]:
+    groups = {"errors": record.errors, "attributes": record.attributes, **record.constants}
+    return {name: numbers for name, numbers in groups.items() if numbers.values}
+
+
+def _include(name: str, includes: list[Path]) -> str:
+    """The directive for a header whose path ends as ``name`` does, below one of the folders; empty where none is."""
+    parts = Path(name).parts
+    for folder in includes:
+        for start in range(len(parts)):
+            if folder.joinpath(*parts[start:]).is_file():
+                return f'#include "{folder.joinpath(*parts[start:])}"'
+    return ""
+
+
+@case("record/numbers", level="L1", clauses=("record.number.matches_header",), per=Per.VENDOR, budget_s=120.0)
+def numbers(run: Run) -> Observations:
+    """The compiler compares every number of the record with the header that the record names as its source."""
+    import os
+
+    shop = Workshop(run)
+    record = run.profile.record
+    roots = [os.environ.get(name, "") for name in record.sdk.env] + list(record.sdk.default)
+    includes = [Path(root) / "include" for root in roots if root] + list(shop.chain.include_folders())
+    groups = _headers(record, includes)
+    if not any(here for _, here in groups.values()):
+        run.skip(SkipReason.TOOL, f"none of the vendor's headers is below {', '.join(map(str, includes))}")
+    top = list(dict.fromkeys(line for _, here in groups.values() for line in here.splitlines()))
+    claims = [
+        (group, name, f"(long long)({table.spelling(name)}) == {value}LL")
+        for group, table in _groups(record).items()
+        if groups[group][1]
+        for name, value in table.values.items()
+    ]
+    lines = [f'static_assert({text}, "{group}.{name}");' for group, name, text in claims]
+    wrong = [line.replace(" == ", " - 1 == ", 1) for line in lines[:: max(len(lines) // 8, 1)]]
+
+    def compare(name: str, asserted: list[str]) -> dict[str, Any]:
+        found = shop.unit(name, "\n".join([*top, *asserted, ""]), {})
+        return {**found, "first": len(top) + 1, "lines": asserted}
+
+    return {
+        "groups": {group: {"named": named, "here": bool(here)} for group, (named, here) in groups.items()},
+        "graded": {g: t.evidence.grade if t.evidence else "" for g, t in _groups(record).items()},
+        "claims": [f"{group}.{name}" for group, name, _ in claims],
+        "right": compare("right", lines),
+        "wrong": compare("wrong", wrong),
+    }
+
+
+@numbers.judge
+def _(seen: Seen) -> None:
+    clause = "record.number.matches_header"
+    for group, grade in seen["graded"].items():
+        named = seen["groups"][group]["named"]
+        seen.holds(clause, f"{group}, read from a header, names it", named or grade != "header", seen["groups"][group])
+    right, wrong = seen["right"], seen["wrong"]
+    for index, name in enumerate(seen["claims"]):
+        said = complaints(right, index)
+        seen.holds(clause, f"{name} is the header's", not said, said)
+    seen.holds(clause, "all of them compile", right["compiled"], right["log"])
+    # The comparison is not blind: a number that is one off is refused.
+    for index, line in enumerate(wrong["lines"]):
+        seen.holds(clause, f"one off is refused: {line}", complaints(wrong, index), wrong["log"])
+
+
+_VERSIONS = ("3", "4.1", "4.2", "4.2.0", "4.2.1", "4.3.3", "4.10", "5", "5.0.0", "5.1", "12.9", "13.0", "13.0.1")
+_RANGES = ("*", "<4.2", "<=4.2", "==4.2", ">=4.2", ">4.2", ">=4.2,<5", ">4.2,<=5.0", "==13", "<4.10")
+
+
+@case("record/quirks", level="L1", clauses=("record.quirk.applies",), per=Per.VENDOR)
+def quirks(run: Run) -> Observations:
+    """For every quirk of the record, and for planted ones of each form: the versions at which it takes effect."""
+    from tutti_hal.record import load_record
+
+    table = table_in_force(run)
+    table["quirks"] = [
+        {"id": f"planted.r{number}", "text": "Planted.", "sdk": one, "source": "the case", "evidence": "unknown"}
+        for number, one in enumerate(_RANGES)
+    ]
+    planted = load_record(plant_record(run, "planted", table))
+
+    def effect(record: Record) -> list[dict[str, Any]]:
+        at = {version: {quirk.id for quirk in record.quirks_for(version)} for version in _VERSIONS}
+        unknown = {quirk.id for quirk in record.quirks_for(None)}
+        return [
+            {
+                "id": quirk.id,
+                "sdk": quirk.sdk,
+                "versions": [version for version in _VERSIONS if quirk.id in at[version]],
+                "unknown": quirk.id in unknown,
+            }
+            for quirk in record.quirks
+        ]
+
+    return {"own": effect(run.profile.record), "planted": effect(planted), "written": table_in_force(run)["quirks"]}
+
+
+@quirks.judge
+def _(seen: Seen) -> None:
+    clause = "record.quirk.applies"
+    own = [(one["id"], one["sdk"]) for one in seen["own"]]
+    seen.equal(clause, "quirks in force", own, [(one["id"], one["sdk"]) for one in seen["written"]])
+    seen.equal(clause, "planted ranges", [one["sdk"] for one in seen["planted"]], list(_RANGES))
+    for one in [*seen["own"], *seen["planted"]]:
+        wanted = [version for version in _VERSIONS if _within(version, one["sdk"])]
+        seen.equal(clause, f"{one['id']} ({one['sdk']}): versions", one["versions"], wanted)
+        seen.equal(clause, f"{one['id']}: where the version is not known", one["unknown"], True)
+
+
+def _within(version: str, sdk: str) -> bool:
+    """Whether a version is in a range: comparisons joined by commas, number by number, a missing one being 0."""
+    if sdk == "*":
+        return True
+    return all(_compare(version, term) for term in sdk.split(","))
+
+
+def _compare(version: str, term: str) -> bool:
+    match = re.fullmatch(r"([<>=]+)([\d.]+)", term)
+    if match is None:
+        raise ValueError(f"{term} is no comparison")
+    a, b = ([int(part) for part in text.split(".")] for text in (version, match[2]))
+    length = max(len(a), len(b))
+    a, b = a + [0] * (length - len(a)), b + [0] * (length - len(b))
+    return {"<": a < b, "<=": a <= b, "==": a == b, ">=": a >= b, ">": a > b}[match[1]]

@@ -3,8 +3,12 @@
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ttrt {
@@ -22,6 +26,53 @@ std::string dl_message() {
 struct Close {
     void operator()(void *object) const { dlclose(object); }
 };
+
+class ReadFile {
+  public:
+    explicit ReadFile(const char *path) : fd_(open(path, O_RDONLY | O_CLOEXEC)) {}
+    ReadFile(const ReadFile &) = delete;
+    ReadFile &operator=(const ReadFile &) = delete;
+    ~ReadFile() {
+        if (fd_ >= 0) {
+            close(fd_);
+        }
+    }
+    bool read(void *to, size_t size, uint64_t offset) const {
+        return fd_ >= 0 && pread(fd_, to, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+    }
+    uint64_t size() const {
+        struct stat about{};
+        return fd_ >= 0 && fstat(fd_, &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
+    }
+
+  private:
+    int fd_;
+};
+
+// The loader maps what the headers promise without looking at the file's length: a touch behind its end would be a bus
+// error. So everything that they promise must be there.
+Status check_whole(const char *path) {
+    const ReadFile file(path);
+    const uint64_t size = file.size();
+    const auto inside = [size](uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; };
+    const auto damaged = [path](const char *what) { return fail(ttrtErrorInvalidKernelImage, path, ": ", what); };
+    Elf64_Ehdr header{};
+    if (!file.read(&header, sizeof header, 0) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) {
+        return damaged("no 64-bit ELF object");
+    }
+    std::vector<Elf64_Phdr> segments(header.e_phnum);
+    if (!inside(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize) ||
+        !file.read(segments.data(), segments.size() * sizeof(Elf64_Phdr), header.e_phoff)) {
+        return damaged("the file ends before its tables do");
+    }
+    for (const Elf64_Phdr &segment : segments) {
+        if (segment.p_type == PT_LOAD && !inside(segment.p_offset, segment.p_filesz)) {
+            return damaged("the file ends before its segments do");
+        }
+    }
+    return success();
+}
 
 Status check(const tt_module_desc *desc, const char *path, const Arch &arch) {
     const std::string where = std::string(path) + ": ";
@@ -57,6 +108,9 @@ Module::~Module() { dlclose(object_); }
 Status Module::load(const char *path, int device, const Arch &arch, std::shared_ptr<Module> *module) {
     if (access(path, R_OK) != 0) {
         return fail(ttrtErrorFileNotFound, path, ": ", strerror(errno));
+    }
+    if (Status status = check_whole(path); !status.ok()) {
+        return status;
     }
     std::unique_ptr<void, Close> object(dlopen(path, RTLD_NOW | RTLD_LOCAL));
     if (object == nullptr) {

@@ -186,10 +186,12 @@ def test_modules_that_do_not_fit_are_refused(
     with pytest.raises(ModuleInvalid) as caught:
         device.load_module(tmp_path / "none.so")
     assert caught.value.canonical == "FileNotFound"
-    (tmp_path / "bad.so").write_bytes(b"\x7fELF" + bytes(100))
-    with pytest.raises(ModuleInvalid) as caught:
-        device.load_module(tmp_path / "bad.so")
-    assert caught.value.canonical == "InvalidKernelImage"
+    whole = module_path(arch).read_bytes()
+    for damaged in (b"\x7fELF" + bytes(100), *(whole[: len(whole) * part // 8] for part in range(8)), whole[:-1]):
+        (tmp_path / "bad.so").write_bytes(damaged)
+        with pytest.raises(ModuleInvalid) as caught:
+            device.load_module(tmp_path / "bad.so")
+        assert caught.value.canonical == "InvalidKernelImage"
 
 
 def test_an_unloaded_module_is_refused(stream: Stream, module: Module) -> None:

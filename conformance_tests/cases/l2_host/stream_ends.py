@@ -19,7 +19,11 @@ from tutti_hal.conformance_tests.seen import Seen
     clauses=("host.stream.destroy",),
     kernels=("probe_host",),
     needs=("memory.mapped",),
-    calls=("StreamDestroy",),
+    calls=(
+        *("StreamDestroy", "StreamDestroy:InvalidResourceHandle", "StreamQuery:InvalidResourceHandle"),
+        *("StreamSynchronize:InvalidResourceHandle", "StreamGetFlags", "StreamGetFlags:InvalidResourceHandle"),
+        *("StreamCreate:InvalidValue", "StreamCreateWithFlags:InvalidValue"),
+    ),
 )
 def destroy(run: Run) -> Observations:
     """A stream that is closed while it is held still does its work; every use of it is refused from then on."""
@@ -31,10 +35,29 @@ def destroy(run: Run) -> Observations:
     before = peek(run, word)
     uses = (stream.synchronize, stream.query, stream.record, lambda: stream.fill(word, 0))
     refused = [refusal(use) for use in uses]
+    flags, null = device.runtime.ffi.new("unsigned int *"), device.runtime.ffi.NULL
+    raw = {
+        "destroy": said(run, "StreamDestroy", stream.handle),
+        "query": said(run, "StreamQuery", stream.handle),
+        "wait": said(run, "StreamSynchronize", stream.handle),
+        "flags": said(run, "StreamGetFlags", stream.handle, flags),
+    }
+    with device.current():
+        unmade = [
+            said(run, "StreamCreate", null),
+            said(run, "StreamCreateWithFlags", device.runtime.ffi.new("Stream *"), 0x7FFF0000),
+        ]
     gate.open()
     device.synchronize()
     stream.close()
-    return {"before": before, "refused": refused, "after": peek(run, word), "answer": gate.answer}
+    return {
+        "before": before,
+        "refused": refused,
+        "raw": raw,
+        "unmade": unmade,
+        "after": peek(run, word),
+        "answer": gate.answer,
+    }
 
 
 @destroy.judge
@@ -45,6 +68,9 @@ def _(seen: Seen) -> None:
     seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
     for use, found in zip(("wait", "query", "record", "fill"), seen["refused"], strict=True):
         seen.refused(clause, f"a {use} on the closed stream", found, "UseAfterFree")
+    for use, said_ in seen["raw"].items():
+        seen.equal(clause, f"the vendor's answer to the handle: {use}", said_, "InvalidResourceHandle")
+    seen.equal(clause, "streams with no place and with unknown flags", seen["unmade"], ["InvalidValue"] * 2)
 
 
 @case(
@@ -52,7 +78,7 @@ def _(seen: Seen) -> None:
     level="L2",
     clauses=("host.stream.device",),
     needs=("stream.device",),
-    calls=("StreamGetDevice",),
+    calls=("StreamGetDevice", "StreamGetDevice:InvalidResourceHandle"),
 )
 def of_device(run: Run) -> Observations:
     """Streams of each device of the arch, up to two, name it, whichever device is current when they are asked."""
@@ -70,13 +96,14 @@ def of_device(run: Run) -> Observations:
                     number[0] = -1
                     device.call("StreamGetDevice", stream.handle, number)
                 found.append([device.vendor_ordinal, int(number[0])])
-    return {"found": found}
+    return {"found": found, "stale": said(run, "StreamGetDevice", stream.handle, number)}
 
 
 @of_device.judge
 def _(seen: Seen) -> None:
-    asked = [made for made, _ in seen["found"]]
-    seen.equal("host.stream.device", "the device that each stream names", [told for _, told in seen["found"]], asked)
+    clause, asked = "host.stream.device", [made for made, _ in seen["found"]]
+    seen.equal(clause, "the device that each stream names", [told for _, told in seen["found"]], asked)
+    seen.equal(clause, "the device of a stream that was destroyed", seen["stale"], "InvalidResourceHandle")
 
 
 @case(
@@ -89,6 +116,7 @@ def _(seen: Seen) -> None:
         "StreamCreateWithPriority",
         "StreamCreateWithPriority:InvalidValue",
         "StreamGetPriority",
+        "StreamGetPriority:InvalidResourceHandle",
     ),
 )
 def priority(run: Run) -> Observations:
@@ -106,8 +134,10 @@ def priority(run: Run) -> Observations:
             device.call("StreamGetPriority", handle[0], told)
             found.append(int(told[0]))
             device.call("StreamDestroy", handle[0])
+        stale = said(run, "StreamGetPriority", handle[0], told)
         wrong = said(run, "StreamCreateWithPriority", handle, 0x7FFF0000, 0)
-    return {"range": [int(least[0]), int(greatest[0])], "asked": asked, "found": found, "wrong": wrong}
+    edges = [int(least[0]), int(greatest[0])]
+    return {"range": edges, "asked": asked, "found": found, "wrong": wrong, "stale": stale}
 
 
 @priority.judge
@@ -118,6 +148,7 @@ def _(seen: Seen) -> None:
     wanted = [min(max(one, greatest), least) for one in seen["asked"]]
     seen.equal(clause, "the priorities that the streams report", seen["found"], wanted)
     seen.equal(clause, "a stream with unknown flags", seen["wrong"], "InvalidValue")
+    seen.equal(clause, "the priority of a stream that was destroyed", seen["stale"], "InvalidResourceHandle")
 
 
 @case(
@@ -126,7 +157,7 @@ def _(seen: Seen) -> None:
     clauses=("host.stream.host_function",),
     kernels=("probe_host",),
     needs=("stream.host_function", "memory.mapped"),
-    calls=("LaunchHostFunc", "LaunchHostFunc:InvalidValue"),
+    calls=("LaunchHostFunc", "LaunchHostFunc:InvalidValue", "LaunchHostFunc:InvalidResourceHandle"),
 )
 def host_function(run: Run) -> Observations:
     """Host functions between kernels run once each, see what ran before them, and are seen by what runs after."""
@@ -146,12 +177,16 @@ def host_function(run: Run) -> Observations:
     stream.synchronize()
     left = int(view[0])
     stream.synchronize()
-    null = run.device.runtime.ffi.NULL
+    ffi = run.device.runtime.ffi
+    never = ffi.callback("void(void *)", lambda _: seen_words.append(-1))
+    with run.device.create_stream() as closed:
+        pass
     return {
+        "stale": said(run, "LaunchHostFunc", closed.handle, never, ffi.NULL),
         "seen": seen_words,
         "left": left,
         "later": int(view[0]),
-        "none": said(run, "LaunchHostFunc", stream.handle, null, null),
+        "none": said(run, "LaunchHostFunc", stream.handle, ffi.NULL, ffi.NULL),
     }
 
 
@@ -162,6 +197,7 @@ def _(seen: Seen) -> None:
     seen.equal(clause, "what the last kernel made of the last function's word", seen["left"], 30)
     seen.equal(clause, "the word after another wait: no function ran again", seen["later"], 30)
     seen.equal(clause, "no function at all", seen["none"], "InvalidValue")
+    seen.equal(clause, "a function on a stream that was destroyed", seen["stale"], "InvalidResourceHandle")
 
 
 @case(

@@ -37,6 +37,8 @@ def _found(text: str) -> list[Finding]:
         ("cuda::atomic_ref<uint32_t> a(q);", "primitives"),
         ("uint32_t *q = new uint32_t[4];", "TT_SHARED"),
         ("void *q = malloc(4);", "TT_SHARED"),
+        ("memcpy(q, p, 4);", "tt_load_"),
+        ("memset(p, 0, 4);", "tt_store_"),
         ("goto out;", "early return"),
         ("uint32_t *q = reinterpret_cast<uint32_t *>(p);", "tt_address_as"),
         ("uint32_t *q = (uint32_t *)p;", "tt_address_as"),

@@ -133,8 +133,13 @@ _PLACE = re.compile(rf"(?:\b{BASE}\.\w+[:(]|\bat line )(\d+)")
 _MERE_WARNING = re.compile(r"\[-W|\bwarning\b|#\d+-D")
 
 
-def complaints(found: Mapping[str, Any], index: int) -> list[str]:
-    """What a compiler said of one planted line, counted from 0, other than warnings. For judges."""
+def complaints(found: Any, index: int) -> list[str]:
+    """What a compiler said of one planted line, counted from 0, other than warnings. For judges.
+
+    Args:
+        found: observations with ``log`` and ``first``.
+        index: of the line among the planted ones.
+    """
     line = found["first"] + index
     said = [text for text in found["log"].splitlines() if str(line) in _PLACE.findall(text)]
     return [text for text in said if not _MERE_WARNING.search(text)]

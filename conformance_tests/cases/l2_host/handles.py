@@ -10,13 +10,20 @@ from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
+#: Functions that are given handles of nothing.
+_TAKERS = (
+    *("StreamQuery", "StreamSynchronize", "StreamDestroy", "StreamGetFlags", "MemsetAsync", "EventRecord"),
+    *("StreamWaitEvent", "EventQuery", "EventSynchronize", "EventDestroy", "ModuleGetFunction", "ModuleUnload"),
+    "LaunchKernel",
+)
+
 
 @case(
     "host/handle.stale",
     level="L2",
     clauses=("host.handle.stale_refused",),
     kernels=("probe_host",),
-    calls=("StreamGetFlags:InvalidResourceHandle", "StreamDestroy:InvalidResourceHandle"),
+    calls=tuple(f"{name}:InvalidResourceHandle" for name in _TAKERS),
 )
 def stale(run: Run) -> Observations:
     """Streams, events, modules and kernels that were destroyed, that are of another kind, or that never were."""

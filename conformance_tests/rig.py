@@ -9,12 +9,16 @@ the controller mutation in force. What comes back are plain values, for the judg
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+import ctypes
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from tutti_hal.conformance_tests.controller_mutations import CONTROLLER_MUTATIONS, mutation
-from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, bring_up, drive, placements
+from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, bring_up, drive, placements, serve
+from tutti_hal.conformance_tests.oracle.host import Host
+from tutti_hal.conformance_tests.oracle.nvme import CC, CSTS
 from tutti_hal.errors import RuntimeFailure
 from tutti_hal.io_uring import Drive, Iocb, Ring, RingOptions, State, Target, Why
 from tutti_hal.nvme.software import Iommu, SoftwareController
@@ -29,13 +33,17 @@ if TYPE_CHECKING:
     from tutti_hal.nvme.software_config import ControllerConfig, FaultRule
     from tutti_hal.shim import Stream
 
-__all__ = ["BLOCK", "CONTROLLER_MUTATIONS", "Rig", "drive", "limits", "make_controller", "placements"]
+__all__ = ["BLOCK", "CONTROLLER_MUTATIONS", "Rig", "drive", "limits", "make_controller", "placements", "raw_host"]
 
 #: What data memory holds where nothing is put: a byte that no source has throughout.
 SPOILT = 0xEE
 
 #: Deadlines that no command of a drive in order meets: long in steps, short in the virtual clock; long in real time.
 _AMPLE_NS = {True: 2_000_000, False: 20_000_000_000}
+
+#: Seconds that the suite's own host waits for a drive, and steps of a world in each turn of the wait.
+_PATIENCE_S = 3.0
+_PAUSE_STEPS = 256
 
 #: Deadlines that a case waits for.
 _SHORT_NS = {True: 200_000, False: 400_000_000}
@@ -50,7 +58,9 @@ def limits(run: Run) -> Mapping[str, Any]:
     return bounds
 
 
-def make_controller(run: Run, config: ControllerConfig, iommu: Iommu) -> SoftwareController:
+def make_controller(
+    run: Run, config: ControllerConfig, iommu: Iommu, make: type[SoftwareController] = SoftwareController
+) -> SoftwareController:
     """A controller as the case wants it, as far as ablation and controller mutation let it be so; not running yet.
 
     Raises:
@@ -61,10 +71,69 @@ def make_controller(run: Run, config: ControllerConfig, iommu: Iommu) -> Softwar
     liar = mutation(run.subject.spec.controller)
     config = config.but(**bounds)
     if liar is None:
-        return SoftwareController(config, iommu)
-    controller = SoftwareController(liar.configured(config), iommu)
+        return make(config, iommu)
+    controller = make(liar.configured(config), iommu)
     liar.strike(controller)
     return controller
+
+
+@contextmanager
+def raw_host(
+    run: Run,
+    config: ControllerConfig,
+    *,
+    queues: int = 1,
+    depth: int = 16,
+    faults: Sequence[FaultRule] = (),
+    make: type[SoftwareController] = SoftwareController,
+) -> Iterator[Host]:
+    """One drive and the suite's own host over it, enabled, with I/O queue pairs 1 to ``queues``; no ring.
+
+    Args:
+        run: the case's.
+        config: of the drive.
+        queues: how many are made; 0 does not even ask for any.
+        depth: of each.
+        faults: injected once the queues are there.
+        make: the kind of controller.
+
+    Raises:
+        DriveSilent: it did not come up.
+    """
+    with ExitStack() as stack:
+        iommu = stack.enter_context(Iommu(seed=run.seed))
+        controller = stack.enter_context(make_controller(run, config, iommu, make))
+        serve(run.device, run.world, controller, stack)
+        host = Host(controller, **_through(run, controller), timeout=_PATIENCE_S)
+        stack.callback(host.close)
+        host.enable()
+        if queues:
+            host.set_queue_count(queues)
+        for qid in range(1, queues + 1):
+            host.create_pair(qid, depth)
+        for rule in faults:
+            controller.inject(rule)
+        yield host
+        # Its memory goes next: nothing may move any more.
+        host.store(CC, 0)
+        host.wait(lambda: host.load(CSTS) & 1 == 0, 1.0)
+
+
+def _through(run: Run, controller: SoftwareController) -> dict[str, Any]:
+    """How the suite's host reaches registers: plainly, or through the world, which tells the drive."""
+    world = run.world
+    if world is None:
+        return {}
+    bar = range(controller.bar_address, controller.bar_address + controller.bar_bytes)
+    return {
+        "load": lambda address: world.load(address) if address in bar else _plain_load(address),
+        "store": world.store,
+        "pause": lambda: world.run(_PAUSE_STEPS),
+    }
+
+
+def _plain_load(address: int) -> int:
+    return int(ctypes.c_uint32.from_address(address).value)
 
 
 class Rig:

@@ -55,7 +55,7 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
             [session.outcomes[one].to_json() for one in by_id if one in session.outcomes]
         ),
         layout.VERDICTS: jsontext.lines([verdict_line(session, one) for one in session.instances]),
-        layout.JUNIT: junit(session),
+        layout.JUNIT: junit(session, evidence.product),
         layout.ENVIRONMENT: jsontext.document(environment_table(session)),
         layout.MUST_PASS: jsontext.document(must_pass_table(session)),
         layout.WAIVERS: evidence.waivers,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.judgement import Judgement
@@ -32,14 +34,26 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LOG_LIMIT_LINES = 200
 
 
-def junit(session: Session) -> bytes:
-    """A suite for each level, a test case for each instance; waived and expected failures keep their own ``type``."""
+def junit(session: Session, product: Mapping[str, Any]) -> bytes:
+    """A suite for each level, a test case for each instance; waived and expected failures keep their own ``type``.
+
+    Args:
+        session: the run.
+        product: as ``product.json`` holds it; each suite names it, and what was asked for.
+    """
+    source = product["source"]
+    commit = f"{source['commit']}{' and changes' if source['changed'] else ''}" if source else "no checkout"
+    about = {
+        "product": f"{product['package']} {product['version']}, SHA-256 {product['sha256']}",
+        "source": commit,
+        "options": json.dumps(session.options.to_json()),
+    }
     root = ET.Element("testsuites")
     levels = [level.name for level in session.ladder.levels]
     for level in levels:
         own = [instance for instance in session.instances if instance.case.level == level]
         if own:
-            _suite(root, level, own, session)
+            _suite(root, level, own, session, about)
     _count(root, [session.judgements[instance.id] for instance in session.instances])
     root.set("name", _text(f"tutti-hal certify {session.options.subject.profile}"))
     root.set("time", f"{session.seconds:.3f}")
@@ -48,12 +62,14 @@ def junit(session: Session) -> bytes:
     return body + b"\n"
 
 
-def _suite(root: ET.Element, level: str, instances: Sequence[Instance], session: Session) -> None:
+def _suite(
+    root: ET.Element, level: str, instances: Sequence[Instance], session: Session, about: Mapping[str, str]
+) -> None:
     suite = ET.SubElement(root, "testsuite", name=level, timestamp=_text(session.started))
     _count(suite, [session.judgements[instance.id] for instance in instances])
     outcomes = [session.outcomes.get(instance.id) for instance in instances]
     suite.set("time", f"{sum(outcome.seconds for outcome in outcomes if outcome):.3f}")
-    _properties(suite, {"seed": str(session.options.seed), "shard": "{}/{}".format(*session.options.shard)})
+    _properties(suite, about)
     for instance, outcome in zip(instances, outcomes, strict=True):
         _case(suite, instance, outcome, session)
 
@@ -95,7 +111,7 @@ def _count(element: ET.Element, judgements: Sequence[Judgement]) -> None:
     element.set("skipped", str(tags.count("skipped")))
 
 
-def _properties(element: ET.Element, values: dict[str, str]) -> None:
+def _properties(element: ET.Element, values: Mapping[str, str]) -> None:
     properties = ET.SubElement(element, "properties")
     for name, value in values.items():
         ET.SubElement(properties, "property", name=name, value=_text(value))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -150,10 +149,9 @@ def _matches_some(glob: str, catalogue: Catalogue) -> bool:
     return any(fnmatchcase(one, glob) for one in _ids(catalogue, named[1] if named else "any"))
 
 
-@functools.lru_cache(maxsize=64)
-def _ids(catalogue: Catalogue, arch: str) -> Sequence[str]:
-    return [
+def _ids(catalogue: Catalogue, arch: str) -> Iterator[str]:
+    return (
         Instance(case, instance.axes, "" if case.per is Per.VENDOR else arch).id
         for case in catalogue.cases
         for instance in case.instances()
-    ]
+    )

@@ -28,6 +28,18 @@ def good_package(good_session: Session, tmp_path_factory: pytest.TempPathFactory
     return write_package(tmp_path_factory.mktemp("packages") / "good", good_session)
 
 
+@pytest.fixture(scope="session")
+def planted_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with every verdict that a run can show. Leave it alone."""
+    return write_package(tmp_path_factory.mktemp("packages") / "planted", packages.run_planted())
+
+
+@pytest.fixture
+def planted(planted_package: Path, tmp_path: Path) -> Path:
+    """A copy to tamper with."""
+    return packages.copy(planted_package, tmp_path / "planted")
+
+
 @pytest.fixture
 def package(good_package: Path, tmp_path: Path) -> Path:
     """A copy to tamper with."""

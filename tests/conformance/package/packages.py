@@ -19,6 +19,7 @@ from tutti_hal.conformance_tests.judgement import judge
 from tutti_hal.conformance_tests.ladder import ladder
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package.manifest import manifest
+from tutti_hal.conformance_tests.package.waivers import load_waivers
 from tutti_hal.conformance_tests.session import RunOptions, Session, chosen_instances
 from tutti_hal.conformance_tests.subject import Subject, SubjectSpec, facts_of, profile_of
 from tutti_hal.conformance_tests.terms import Terms, Waiver, plan
@@ -28,6 +29,10 @@ from tutti_hal.spec import load_spec
 ARCH = "sim-w32"
 NOW = datetime.datetime.now(datetime.UTC)
 TODAY = NOW.date()
+
+#: Cases that end in every way, and a waiver for one of them.
+PLANTED = str(Path(__file__).parent / "planted_cases.py")
+WAIVERS = Path(__file__).parent / "waivers_of_test.yaml"
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -88,6 +93,27 @@ def session(
         started=NOW.isoformat(timespec="seconds"),
         seconds=1.23456,
     )
+
+
+def planted_options(**changes: Any) -> RunOptions:
+    """A run of the planted cases."""
+    wanted = RunOptions(SubjectSpec("host", cases=(PLANTED,)), (ARCH,), cases=("plant/*",))
+    return replace(wanted, **changes)
+
+
+def run_planted(**changes: Any) -> Session:
+    """A session of the planted cases: each verdict that a run can show, a log line, and a failure run again."""
+
+    def change(one: Instance, found: Outcome) -> Outcome:
+        if one.case.name == "plant/raises":
+            return replace(
+                found, log=("harmless line",), alone={"failed_alone": True, "failed_again": False, "after": []}
+            )
+        return replace(found, log=("harmless line",)) if one.case.name == "plant/fails" else found
+
+    wanted = planted_options(**changes)
+    waivers = load_waivers(WAIVERS, load_spec(), catalogue(wanted.subject.cases))
+    return run(wanted, waivers=waivers, change=change)
 
 
 def broken(end: End, **detail: Any) -> Callable[[Instance, Outcome], Outcome]:

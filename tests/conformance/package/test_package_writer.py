@@ -16,7 +16,7 @@ from tutti_hal.conformance_tests.outcome import End
 from tutti_hal.conformance_tests.package import layout, writer
 from tutti_hal.conformance_tests.package.evidence import settled
 from tutti_hal.conformance_tests.package.junit import ELEMENTS, junit
-from tutti_hal.conformance_tests.package.product import product_files
+from tutti_hal.conformance_tests.package.product import product, product_files
 from tutti_hal.conformance_tests.package.writer import check_target, write_package
 from tutti_hal.conformance_tests.session import RunOptions, Session
 from tutti_hal.conformance_tests.verdict import Verdict
@@ -137,13 +137,13 @@ def test_the_product_is_every_installed_file() -> None:
 
 def test_a_backend_from_elsewhere_is_part_of_the_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tutti_hal.backend import API_VERSION, Backend, Descriptor, Finding, Probe
-    from tutti_hal.conformance_tests.package import product
+    from tutti_hal.conformance_tests.package import product as module
 
     (tmp_path / "vendor.yaml").write_text("x")
     backend = Backend(Descriptor("acme", API_VERSION, tmp_path, "acme", lambda: Probe(False, "none")))
-    monkeypatch.setattr(product, "discover", lambda: [Finding("acme", "acme-hal 1", backend, "")])
-    assert product.product_files("acme")["backend/acme/vendor.yaml"] == tmp_path / "vendor.yaml"
-    assert "backend/acme/vendor.yaml" not in product.product_files("host")
+    monkeypatch.setattr(module, "discover", lambda: [Finding("acme", "acme-hal 1", backend, "")])
+    assert product_files("acme")["backend/acme/vendor.yaml"] == tmp_path / "vendor.yaml"
+    assert "backend/acme/vendor.yaml" not in product_files("host")
 
 
 def test_another_native_library_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_another_native_library_shows(monkeypatch: pytest.MonkeyPatch, tmp_path:
 )
 def test_junit_says_how_each_end_looks(end: End, detail: dict[str, object], verdict: Verdict) -> None:
     session = packages.run(packages.options(), change=packages.broken(end, **detail))
-    root = ET.fromstring(junit(session))
+    root = ET.fromstring(junit(session, product("host")))
     case = next(root.iter("testcase"))
     found = case.find(ELEMENTS[verdict])
     assert found is not None

@@ -1,0 +1,86 @@
+"""``tutti-hal verify``: is a package true? Every verdict is worked out again from what was observed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tutti_hal.conformance_tests.package.verification import Verification
+
+_EPILOG = """\
+No device is needed, and no code of the package is run: the judges are those of the installed product, whose files must
+be the ones that were certified. Sums, schemas, record, seeds, expected ids, verdicts, ladder, JUnit and report are
+worked out again; every difference is named with file and line. Several folders are the shards of one run.
+
+examples:
+  tutti-hal verify DIR
+  tutti-hal verify shard1 shard2 shard3      all shards of one run
+  tutti-hal verify DIR --json
+
+exit: 0 verified; 1 refused; 2 wrong usage, or no package.
+"""
+
+#: Refusals that are printed; the rest is counted.
+_TOLD = 50
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's options."""
+    parser.epilog = _EPILOG
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a package, or all shards of a run")
+    parser.add_argument(
+        "--cases",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="extra cases of the run: they are code, so name them",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify.
+
+    Returns:
+        0 when nothing was refused, 1 when something was, 2 when there was nothing to verify.
+    """
+    from tutti_hal.conformance_tests.errors import ConformanceError
+    from tutti_hal.conformance_tests.package.verification import verify
+
+    try:
+        found = verify(args.folders, cases=args.cases)
+    except ConformanceError as error:
+        print(f"tutti-hal verify: {error}", file=sys.stderr)
+        return 2
+    if args.json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        _print(found)
+    return 1 if found.refusals else 0
+
+
+def _print(found: Verification) -> None:
+    from tutti_hal.conformance_tests.package.findings import printable
+
+    for refusal in found.refusals[:_TOLD]:
+        print(refusal)
+    if len(found.refusals) > _TOLD:
+        print(f"... and {len(found.refusals) - _TOLD} more")
+    for remark in found.remarks:
+        print(f"remark: {printable(remark)}")
+    where = ", ".join(map(printable, found.packages))
+    if found.refusals or found.session is None:
+        number = len(found.refusals)
+        print(f"refused: {where}: {number} finding{'' if number == 1 else 's'}; it certifies nothing")
+        return
+    session = found.session
+    first = session.ladder.first_red
+    red = f"; the first red rung is {first.name}" if first else ""
+    print(
+        f"verified: {where}: {len(session.judgements)} verdicts worked out again from {len(session.outcomes)} "
+        f"observations, seed {session.options.seed}; {found.certifies}{red}"
+    )

@@ -11,7 +11,7 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
 #: The kernels of probe_launch, as its template declares them: name and bytes of each parameter.
-_DECLARED: dict[str, list[tuple[str, int]]] = {
+DECLARED: dict[str, list[tuple[str, int]]] = {
     "launch_cells": [("cells", 8), ("rows", 8), ("total", 8)],
     "launch_arguments": [
         *[("a", 1), ("b", 8), ("c", 2), ("d", 4), ("e", 1), ("f", 4), ("g", 8), ("h", 1), ("i", 8), ("j", 2)],
@@ -81,8 +81,8 @@ def parameters(run: Run) -> Observations:
 @parameters.judge
 def _(seen: Seen) -> None:
     clause, found = "host.module.parameters", seen["found"]
-    seen.equal(clause, "the kernels that are listed", sorted(found), sorted(_DECLARED))
-    for name, declared in _DECLARED.items():
+    seen.equal(clause, "the kernels that are listed", sorted(found), sorted(DECLARED))
+    for name, declared in DECLARED.items():
         rows = found.get(name, [])
         seen.equal(clause, f"the sizes of {name}'s parameters", [row[1] for row in rows], [n for _, n in declared])
         apart = all(a[0] + a[1] <= b[0] for a, b in itertools.pairwise(rows))
@@ -118,7 +118,7 @@ def parameter_names(run: Run) -> Observations:
 @parameter_names.judge
 def _(seen: Seen) -> None:
     clause = "host.module.parameters"
-    for name, declared in _DECLARED.items():
+    for name, declared in DECLARED.items():
         wanted = [parameter for parameter, _ in declared]
         seen.equal(clause, f"the names of {name}'s parameters", seen["found"].get(name), wanted)
     seen.equal(clause, "the name past the last parameter", seen["past"], "InvalidValue")
@@ -154,7 +154,7 @@ def resources(run: Run) -> Observations:
 @resources.judge
 def _(seen: Seen) -> None:
     clause = "host.module.resources"
-    seen.equal(clause, "the kernels of the compilation", sorted(seen["compiled"]), sorted(_DECLARED))
+    seen.equal(clause, "the kernels of the compilation", sorted(seen["compiled"]), sorted(DECLARED))
     for name, compiled in seen["compiled"].items():
         seen.equal(clause, f"the resources of {name}", seen["told"][name], compiled)
     stored = seen["told"]["launch_storage"]["shared_bytes"]

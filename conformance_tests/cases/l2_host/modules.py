@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +95,6 @@ def _bad_image(run: Run, kind: str) -> bytes:
 def _of_another_arch(run: Run) -> bytes:
     """The last declared arch is the newest: what is built for it runs on no older one, and the first not on it."""
     from tutti_hal.errors import CompilerMissing
-    from tutti_hal.profile import resolve
     from tutti_hal.toolchain import build
 
     profile = run.profile
@@ -105,7 +103,7 @@ def _of_another_arch(run: Run) -> bytes:
     if other == profile.arch:
         run.skip(SkipReason.MACHINE, f"{profile.vendor} declares one arch, and there is no module of another")
     try:
-        built = build(replace(resolve(f"{profile.vendor}:{other}"), record=profile.record), "saxpy")
+        built = build(profile, "saxpy", arch=other)
     except CompilerMissing as error:
         run.skip(SkipReason.TOOL, f"nothing is built for {other}: {error.found}")
     return built.path.read_bytes()

@@ -106,11 +106,16 @@ def _contract_words(spec: Spec) -> dict[str, Any]:
         first = members[0]
         if first.kind != "function":
             continue
+        grouped: dict[str | None, list[str]] = {}
+        for member in members:
+            grouped.setdefault(member.capability, []).append(_signature(member) + ";")
         families.append(
             {
                 "comment": text.comment(f"{first.contract} Never: {first.never[:1].lower()}{first.never[1:]}"),
-                "guard": capability_macro(first.capability) if first.capability else "",
-                "declarations": [_signature(member) + ";" for member in members],
+                "groups": [
+                    {"guard": capability_macro(capability) if capability else "", "declarations": declarations}
+                    for capability, declarations in grouped.items()
+                ],
             }
         )
     return {"families": families, "shared_types": SHARED_TYPES}

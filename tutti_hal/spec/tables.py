@@ -230,6 +230,7 @@ def _primitives(
             "returns": Text(),
             "params": ListOf(ListOf(Text())),
             "capability": Text(known=capabilities, noun="capability"),
+            "capability_of": MapOf(MapOf(Text(known=capabilities, noun="capability")), noun="axis"),
             "scope": Text(known=("block", "device", "system"), noun="scope"),
             "order": Text(known=("relaxed", "acquire", "release", "acq_rel", "seq_cst"), noun="memory order"),
         },
@@ -241,6 +242,12 @@ def _primitives(
     for family, value in table.items():
         if not set(entry.required) <= value.keys():
             continue
+        for axis, items in value.get("capability_of", {}).items():
+            known = [str(item) for item in value.get("axes", {}).get(axis, ())]
+            for item in items:
+                if item not in known:
+                    place = node.at("families", family, "capability_of", axis)
+                    problems.add(place, f"'{item}' is no {axis} of the family{near_miss(item, known)}")
         for primitive in _members(family, value):
             place = node.at("families", family)
             if "{" in primitive.id + primitive.signature:
@@ -277,13 +284,19 @@ def _members(family: str, value: Mapping[str, Any]) -> list[Primitive]:
                 axes=MappingProxyType(taken),
                 scope=taken.get("scope", value.get("scope", "")),
                 order=taken.get("order", value.get("order", "")),
-                capability=value.get("capability"),
+                capability=value.get("capability") or _capability_of(value, taken),
                 contract=" ".join(value["contract"].split()),
                 never=" ".join(value["never"].split()),
                 clauses=tuple(value["clauses"]),
             )
         )
     return members
+
+
+def _capability_of(value: Mapping[str, Any], taken: Mapping[str, str]) -> str | None:
+    """The capability that one member of a family needs for the values that it takes on the family's axes."""
+    table: Mapping[str, Mapping[str, str]] = value.get("capability_of", {})
+    return next((items[taken[axis]] for axis, items in table.items() if taken.get(axis) in items), None)
 
 
 def _host_api(

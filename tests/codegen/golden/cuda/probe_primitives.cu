@@ -86,11 +86,15 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1) probe_memory_u32(tt_word32 *cells, tt_word64 *
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u32(cells));
     tt_store_release_sys_u32(cells, static_cast<uint32_t>(v + 1u));
     tt_store_relaxed_sys_u64(seen + step++, tt_load_acquire_sys_u32(cells));
+#if TT_HAS_ATOMIC_SYSTEM
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_add_sys_u32(cells, v));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_exchange_sys_u32(cells, 12u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_or_sys_u32(cells, 3u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u32(cells, 14u, 99u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u32(cells, 15u, v));
+#else
+    step += 5u;
+#endif
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u32(cells));
     tt_fence_block();
     tt_fence_device();
@@ -113,11 +117,15 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1) probe_memory_u64(tt_word64 *cells, tt_word64 *
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u64(cells));
     tt_store_release_sys_u64(cells, static_cast<uint64_t>(v + 1u));
     tt_store_relaxed_sys_u64(seen + step++, tt_load_acquire_sys_u64(cells));
+#if TT_HAS_ATOMIC_SYSTEM
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_add_sys_u64(cells, v));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_exchange_sys_u64(cells, 12u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_or_sys_u64(cells, 3u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u64(cells, 14u, 99u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u64(cells, 15u, v));
+#else
+    step += 5u;
+#endif
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u64(cells));
     tt_fence_block();
     tt_fence_device();
@@ -127,9 +135,13 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1) probe_memory_u64(tt_word64 *cells, tt_word64 *
 TT_ENTRY void TT_LAUNCH_BOUNDS(256) probe_atomics(tt_word32 *counters, tt_word64 *wide, uint32_t rounds) {
     for (uint32_t i = 0; i < rounds; ++i) {
         tt_atomic_add_dev_u32(counters, 1u);
+#if TT_HAS_ATOMIC_SYSTEM
         tt_atomic_add_sys_u32(counters + 1, 3u);
+#endif
         tt_atomic_add_dev_u64(wide, 1ull << 32);
+#if TT_HAS_ATOMIC_SYSTEM
         tt_atomic_add_sys_u64(wide + 1, 5u);
+#endif
         uint32_t old = tt_load_relaxed_dev_u32(counters + 2);
         uint32_t found = tt_atomic_cas_dev_u32(counters + 2, old, old + 1u);
         while (found != old) {

@@ -92,11 +92,15 @@ static void tt_body_probe_memory_u32(tt_word32 *cells, tt_word64 *seen, uint32_t
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u32(cells));
     tt_store_release_sys_u32(cells, static_cast<uint32_t>(v + 1u));
     tt_store_relaxed_sys_u64(seen + step++, tt_load_acquire_sys_u32(cells));
+#if TT_HAS_ATOMIC_SYSTEM
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_add_sys_u32(cells, v));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_exchange_sys_u32(cells, 12u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_or_sys_u32(cells, 3u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u32(cells, 14u, 99u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u32(cells, 15u, v));
+#else
+    step += 5u;
+#endif
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u32(cells));
     tt_fence_block();
     tt_fence_device();
@@ -124,11 +128,15 @@ static void tt_body_probe_memory_u64(tt_word64 *cells, tt_word64 *seen, uint64_t
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u64(cells));
     tt_store_release_sys_u64(cells, static_cast<uint64_t>(v + 1u));
     tt_store_relaxed_sys_u64(seen + step++, tt_load_acquire_sys_u64(cells));
+#if TT_HAS_ATOMIC_SYSTEM
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_add_sys_u64(cells, v));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_exchange_sys_u64(cells, 12u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_or_sys_u64(cells, 3u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u64(cells, 14u, 99u));
     tt_store_relaxed_sys_u64(seen + step++, tt_atomic_cas_sys_u64(cells, 15u, v));
+#else
+    step += 5u;
+#endif
     tt_store_relaxed_sys_u64(seen + step++, tt_load_relaxed_sys_u64(cells));
     tt_fence_block();
     tt_fence_device();
@@ -143,9 +151,13 @@ static void tt_entry_probe_memory_u64(void **args) {
 static void tt_body_probe_atomics(tt_word32 *counters, tt_word64 *wide, uint32_t rounds) {
     for (uint32_t i = 0; i < rounds; ++i) {
         tt_atomic_add_dev_u32(counters, 1u);
+#if TT_HAS_ATOMIC_SYSTEM
         tt_atomic_add_sys_u32(counters + 1, 3u);
+#endif
         tt_atomic_add_dev_u64(wide, 1ull << 32);
+#if TT_HAS_ATOMIC_SYSTEM
         tt_atomic_add_sys_u64(wide + 1, 5u);
+#endif
         uint32_t old = tt_load_relaxed_dev_u32(counters + 2);
         uint32_t found = tt_atomic_cas_dev_u32(counters + 2, old, old + 1u);
         while (found != old) {
@@ -271,7 +283,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"probe_trap", tt_entry_probe_trap, 1, 256, tt_sizes_probe_trap, tt_names_probe_trap},
 };
 
-static const char tt_content_hash[] = "c3ae957872de035697cfa63a076c6ee276bf1e162571bf1352bf4722e6c7de28";
+static const char tt_content_hash[] = "409f24bec7272db7021cce93a2c9216809131a39478812bc7e13dc45e4e85a54";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 11, tt_kernels, tt_content_hash,
 };

@@ -234,23 +234,27 @@ TT_DEVICE TT_INLINE void tt_store_relaxed_sys_u32x4(tt_quad *p, tt_u32x4 v);
 // lose an update of another agent within its scope; be a load and a store.
 TT_DEVICE TT_INLINE uint32_t tt_atomic_add_dev_u32(tt_word32 *p, uint32_t v);
 TT_DEVICE TT_INLINE uint64_t tt_atomic_add_dev_u64(tt_word64 *p, uint64_t v);
-TT_DEVICE TT_INLINE uint32_t tt_atomic_add_sys_u32(tt_word32 *p, uint32_t v);
-TT_DEVICE TT_INLINE uint64_t tt_atomic_add_sys_u64(tt_word64 *p, uint64_t v);
 TT_DEVICE TT_INLINE uint32_t tt_atomic_exchange_dev_u32(tt_word32 *p, uint32_t v);
 TT_DEVICE TT_INLINE uint64_t tt_atomic_exchange_dev_u64(tt_word64 *p, uint64_t v);
-TT_DEVICE TT_INLINE uint32_t tt_atomic_exchange_sys_u32(tt_word32 *p, uint32_t v);
-TT_DEVICE TT_INLINE uint64_t tt_atomic_exchange_sys_u64(tt_word64 *p, uint64_t v);
 TT_DEVICE TT_INLINE uint32_t tt_atomic_or_dev_u32(tt_word32 *p, uint32_t v);
 TT_DEVICE TT_INLINE uint64_t tt_atomic_or_dev_u64(tt_word64 *p, uint64_t v);
+#if TT_HAS_ATOMIC_SYSTEM
+TT_DEVICE TT_INLINE uint32_t tt_atomic_add_sys_u32(tt_word32 *p, uint32_t v);
+TT_DEVICE TT_INLINE uint64_t tt_atomic_add_sys_u64(tt_word64 *p, uint64_t v);
+TT_DEVICE TT_INLINE uint32_t tt_atomic_exchange_sys_u32(tt_word32 *p, uint32_t v);
+TT_DEVICE TT_INLINE uint64_t tt_atomic_exchange_sys_u64(tt_word64 *p, uint64_t v);
 TT_DEVICE TT_INLINE uint32_t tt_atomic_or_sys_u32(tt_word32 *p, uint32_t v);
 TT_DEVICE TT_INLINE uint64_t tt_atomic_or_sys_u64(tt_word64 *p, uint64_t v);
+#endif
 
 // Stores desired if the word equals expected, indivisibly; gives the value before it either way. Never fails
 // spuriously. Relaxed. Never: write when the comparison failed; fail although the word equals expected.
 TT_DEVICE TT_INLINE uint32_t tt_atomic_cas_dev_u32(tt_word32 *p, uint32_t expected, uint32_t desired);
 TT_DEVICE TT_INLINE uint64_t tt_atomic_cas_dev_u64(tt_word64 *p, uint64_t expected, uint64_t desired);
+#if TT_HAS_ATOMIC_SYSTEM
 TT_DEVICE TT_INLINE uint32_t tt_atomic_cas_sys_u32(tt_word32 *p, uint32_t expected, uint32_t desired);
 TT_DEVICE TT_INLINE uint64_t tt_atomic_cas_sys_u64(tt_word64 *p, uint64_t expected, uint64_t desired);
+#endif
 
 // One step of CRC-32C (Castagnoli, reflected, polynomial 82F63B78h) over the bytes of v, least significant byte first,
 // without inversion before or after. Never: use the polynomial of CRC-32 (Ethernet).

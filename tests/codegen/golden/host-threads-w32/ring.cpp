@@ -1063,7 +1063,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "8e9ef514d6e86ad3896a2247c2f127fd88fc7bcdb2dbb32d07038789bc5e26bd";
+static const char tt_content_hash[] = "9d7d47e8bf9a4ebb1a24c06a5246a6dd6c14817c246075a102eee3f5ad1f0ceb";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -24,7 +24,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"saxpy", tt_entry_saxpy, 4, 1024, tt_sizes_saxpy, tt_names_saxpy},
 };
 
-static const char tt_content_hash[] = "898bd91cc545183915f7534b1620fdc4a62fee3b563327d40c352082c85af928";
+static const char tt_content_hash[] = "19638b568831d0dafb72e14645a7186c87e32c8c9cadc3e7f786661743b1c6a1";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -63,3 +63,21 @@ class DriveSilent(ConformanceError):
     """A drive does not answer the suite's own host, or not as it must for a case to begin: the case fails."""
 
     id = "TT-CONFORMANCE-DRIVE-SILENT"
+
+
+class AblationUnknown(ConformanceError):
+    """No ablation has that name."""
+
+    id = "TT-CONFORMANCE-ABLATION-UNKNOWN"
+
+
+class AblationEmpty(ConformanceError):
+    """An ablation takes nothing away from this vendor."""
+
+    id = "TT-CONFORMANCE-ABLATION-EMPTY"
+
+
+class MachineUnknown(ConformanceError):
+    """No class of machines has that name."""
+
+    id = "TT-CONFORMANCE-MACHINE-UNKNOWN"

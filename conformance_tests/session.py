@@ -39,7 +39,7 @@ class RunOptions:
         verify_xfail: run what is expected to fail.
         machine: class of machine whose list of expected skips applies.
         time_limit_s: start nothing new after so many seconds; 0 is no limit.
-        jobs: worker processes at once; 0: one for each CPU.
+        jobs: worker processes at once; 0: one for each CPU, on hardware one.
     """
 
     subject: SubjectSpec
@@ -151,11 +151,12 @@ def repro_line(options: RunOptions, instance: Instance) -> str:
     vendor = subject.profile.partition(":")[0]
     words = ["tutti-hal", "certify", "--profile", f"{vendor}:{instance.arch}" if instance.arch else subject.profile]
     words += ["--case", instance.id, "--seed", str(options.seed)]
-    for name in ("record", "templates"):
-        if getattr(subject, name):
-            words += [f"--{name}", getattr(subject, name)]
-    if subject.ablation:
+    if subject.ablation:  # it makes the record
         words += ["--ablate", subject.ablation]
+    elif subject.record:
+        words += ["--record", subject.record]
+    if subject.templates:
+        words += ["--templates", subject.templates]
     for path in subject.cases:
         words += ["--cases", path]
     if options.verify_xfail:

@@ -35,6 +35,7 @@ from tutti_hal.expectations import Expectations, load_expectations
 from tutti_hal.profile import Profile, parse
 from tutti_hal.record import load_record
 from tutti_hal.spec import load_spec
+from tutti_hal.spec.nodes import Problem
 
 #: Files of the product that are named one by one; the rest is counted.
 _FILES_TOLD = 20
@@ -159,10 +160,18 @@ class _Again:
                 (folder / name).write_bytes(copied.get(name, b""))
             try:
                 return self._facts(backend, folder)
-            except (SpecError, RecursionError) as error:
-                where = str(getattr(error, "found", error)).replace(f"{folder}/", "")
-                self.findings.refuse(layout.RECORD, 0, where, "a record that loads")
+            except SpecError as error:
+                self._refuse_record(error, folder)
                 return None
+
+    def _refuse_record(self, error: SpecError, folder: Path) -> None:
+        for problem in error.problems:
+            if isinstance(problem, Problem):
+                place = f"{layout.RECORD}/{problem.file.name}"
+                key = f"{problem.key}: " if problem.key else ""
+                self.findings.refuse(place, problem.line, f"{key}{problem.text}", "a record that loads")
+        if not error.problems:
+            self.findings.refuse(layout.RECORD, 0, error.found.replace(f"{folder}/", ""), "a record that loads")
 
     def _same_record(self, copied: Mapping[str, bytes], ours: Mapping[str, bytes]) -> None:
         for name in sorted({*copied, *ours}):

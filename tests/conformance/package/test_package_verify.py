@@ -382,6 +382,6 @@ def test_another_record_in_force_certifies_nothing(written: Callable[[Session], 
     (package / "record" / "vendor.yaml").write_text("a: &a [*a]\n")
     packages.rebuild(package)
     assert_refused(check(package), "record/vendor.yaml:1", "not complete yet")
-    (package / "record" / "vendor.yaml").write_text("schema: 1\n")
+    (package / "record" / "vendor.yaml").write_text("schema: 1\nvendro: host\n")
     packages.rebuild(package)
-    assert_refused(check(package), "record", "the key 'archs' is missing")
+    assert_refused(check(package), "record/vendor.yaml:2", "unknown key 'vendro'; did you mean 'vendor'?")

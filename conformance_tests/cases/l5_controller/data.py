@@ -40,7 +40,7 @@ from tutti_hal.nvme.software import (
 )
 
 #: Blocks of the namespace in these cases.
-_BLOCKS = 4096
+_BLOCKS = 1 << 16
 
 
 @case("controller/deallocate", level="L5", clauses=("controller.command.deallocate", "controller.command.write_zeroes"))

@@ -37,7 +37,7 @@ from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.nvme.software_config import FaultAction, FaultRule
 
 #: Blocks of the namespace in these cases.
-_BLOCKS = 4096
+_BLOCKS = 1 << 16
 
 
 #: Clause -> what is tried -> status.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -19,13 +19,8 @@ from tutti_hal.conformance_tests.errors import AblationEmpty, AblationUnknown
 from tutti_hal.spec.nodes import near_miss
 from tutti_hal.toolchain import cache
 
-if TYPE_CHECKING:
-    from tutti_hal.conformance_tests.subject import SubjectSpec
-
 #: The record of a vendor as its YAML says it.
 Table = dict[str, Any]
-
-_OWN_TO_PYTHON = shutil.ignore_patterns("*.py", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -35,13 +30,13 @@ class Ablation:
     Attributes:
         name: its name.
         sentence: what the device is without.
-        edit: changes a record's table in place.
+        edit: changes a record's table in place; None leaves it as it is.
         limits: upper bounds of what the suite builds: fields of ``ControllerConfig``.
     """
 
     name: str
     sentence: str
-    edit: Callable[[Table], None] = lambda table: None
+    edit: Callable[[Table], None] | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -94,55 +89,52 @@ def limits(name: str) -> dict[str, int]:
     return dict(ablation(name).limits) if name else {}
 
 
-def ablated(subject: SubjectSpec, name: str) -> SubjectSpec:
-    """A subject with an ablation in force; the changed record lies in the cache of compiled kernels.
+def ablated_record(name: str, folder: Path) -> Path:
+    """A record without an ability: a changed copy of its folder, in the cache of compiled kernels. Python is left out.
 
     Args:
-        subject: with the vendor's own record, or another.
         name: of the ablation.
+        folder: of the record that is changed; named after the vendor.
+
+    Returns:
+        The folder of the copy; ``folder`` itself where the ablation only sets limits.
 
     Raises:
         AblationUnknown: there is none of that name.
-        AblationEmpty: the vendor lacks that ability anyway.
-        CacheUnwritable: the copy cannot be written.
-        ProfileError, SpecError: the subject's profile cannot be had.
-    """
-    from tutti_hal.conformance_tests.subject import profile_of
-
-    chosen = ablation(name)
-    record = profile_of(subject).record
-    folder = write(chosen, record.folder, record.vendor)
-    return replace(subject, record=str(folder), ablation=name)
-
-
-def write(chosen: Ablation, source: Path, vendor: str) -> Path:
-    """Put a changed copy of a record's folder into the cache, if it is not there; its path. Python is left out.
-
-    Raises:
-        AblationEmpty: the change is none, and no limit is set either.
+        AblationEmpty: the record claims nothing of what would be taken away.
         CacheUnwritable: the copy cannot be written.
     """
-    text = (source / "vendor.yaml").read_text(encoding="utf-8")
+    return changed_record(ablation(name), folder)
+
+
+def changed_record(chosen: Ablation, folder: Path) -> Path:
+    """As :func:`ablated_record`, for an ablation of one's own."""
+    text = (folder / "vendor.yaml").read_text(encoding="utf-8")
     table: Table = yaml.safe_load(text)
-    chosen.edit(table)
+    if chosen.edit is not None:
+        chosen.edit(table)
     if table == yaml.safe_load(text):
         if not chosen.limits:
             raise AblationEmpty(
-                f"switch abilities of {vendor} off by '{chosen.name}'",
-                f"{source / 'vendor.yaml'} claims none of them",
+                f"switch abilities off by '{chosen.name}'",
+                f"{folder / 'vendor.yaml'} claims none of them",
                 "Certify it as it is.",
             )
-        return source
+        return folder
     changed = f"# {chosen.sentence}\n{yaml.safe_dump(table, sort_keys=False, allow_unicode=True, width=120)}"
-    digest = hashlib.sha256()
-    others = [path for path in sorted(source.rglob("*")) if path.is_file() and path.suffix != ".py"]
-    for part in (changed, *(f"{path.relative_to(source)}\n" for path in others)):
-        digest.update(part.encode())
-    for path in others:
-        digest.update(path.read_bytes())
-    key = digest.hexdigest()
+    key = _key(changed, folder)
     with cache.building(key) as fresh:
         if fresh is not None:
-            shutil.copytree(source, fresh / vendor, ignore=_OWN_TO_PYTHON)
-            (fresh / vendor / "vendor.yaml").write_text(changed, encoding="utf-8")
-    return cache.entry(key) / vendor
+            shutil.copytree(folder, fresh / folder.name, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+            (fresh / folder.name / "vendor.yaml").write_text(changed, encoding="utf-8")
+    return cache.entry(key) / folder.name
+
+
+def _key(changed: str, folder: Path) -> str:
+    """What the copy is made of, as a key of the cache."""
+    digest = hashlib.sha256(f"ablation\n{changed}\n".encode())
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py":
+            digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

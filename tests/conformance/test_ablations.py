@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tutti_hal.conformance_tests.ablations import ABLATIONS, Ablation, ablated, ablation, limits, write
+from tutti_hal.conformance_tests.ablations import ABLATIONS, Ablation, ablated_record, changed_record, limits
 from tutti_hal.conformance_tests.drives import placements
 from tutti_hal.conformance_tests.errors import AblationEmpty, AblationUnknown
 from tutti_hal.conformance_tests.subject import Subject, SubjectSpec, facts_of, profile_of
@@ -28,7 +28,7 @@ def own(vendor: str) -> Record:
 
 def changed(vendor: str, name: str) -> Record:
     record = own(vendor)
-    return load_record(write(ablation(name), record.folder, vendor))
+    return load_record(ablated_record(name, record.folder))
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_a_record_that_is_written_out_again_says_the_same(vendor: str) -> None:
     def mark(table: dict[str, object]) -> None:
         table["title"] = "marked"
 
-    again = load_record(write(Ablation("mark", "Marked.", mark), source.folder, vendor))
+    again = load_record(changed_record(Ablation("mark", "Marked.", mark), source.folder))
     assert again.title == "marked"
     differing = {name for name in vars(source) if getattr(source, name) != getattr(again, name)}
     assert differing == {"title", "folder", "file"}
@@ -87,39 +87,39 @@ def test_an_unknown_ablation_names_the_near_miss() -> None:
 
 
 def test_an_ablation_that_takes_nothing_away_is_refused() -> None:
-    chosen = ablation("no-ballot")
-    once = write(chosen, own("cuda").folder, "cuda")
+    once = ablated_record("no-ballot", own("cuda").folder)
     with pytest.raises(AblationEmpty, match="claims none of them"):
-        write(chosen, once, "cuda")
+        ablated_record("no-ballot", once)
 
 
-def test_a_subject_carries_the_ablation_and_other_facts() -> None:
-    subject = ablated(SubjectSpec("host", "sim-w32"), "no-ballot")
-    assert subject.ablation == "no-ballot"
+def test_a_limit_leaves_the_record_as_it_is() -> None:
+    assert ablated_record("one-queue", own("host").folder) == own("host").folder
+
+
+def test_a_subject_has_other_facts_by_the_record() -> None:
+    subject = SubjectSpec("host", "sim-w32", record=str(ablated_record("no-ballot", own("host").folder)))
     assert not facts_of(profile_of(subject), "sim-w32").capabilities["wave.ballot"]
     assert facts_of(profile_of(SubjectSpec("host")), "sim-w32").capabilities["wave.ballot"]
-    limited = ablated(SubjectSpec("host", "sim-w32"), "one-queue")
-    assert limited.ablation == "one-queue"
-    assert profile_of(limited).record == profile_of(SubjectSpec("host", "sim-w32")).record
 
 
 def test_the_copy_is_a_function_of_what_it_is_made_of(tmp_path: Path) -> None:
-    record = own("host")
-    first = write(ablation("no-ballot"), record.folder, "host")
-    assert first == write(ablation("no-ballot"), record.folder, "host")
-    assert first != write(ablation("no-system-atomics"), record.folder, "host")
+    folder = own("host").folder
+    first = ablated_record("no-ballot", folder)
+    assert first == ablated_record("no-ballot", folder)
+    assert first != ablated_record("no-system-atomics", folder)
     assert not list(first.rglob("*.py"))
     other = tmp_path / "host"
     other.mkdir()
-    table = yaml.safe_load((record.folder / "vendor.yaml").read_text(encoding="utf-8"))
+    table = yaml.safe_load((folder / "vendor.yaml").read_text(encoding="utf-8"))
     (other / "vendor.yaml").write_text(yaml.safe_dump({**table, "title": "another"}), encoding="utf-8")
-    assert write(ablation("no-ballot"), other, "host") != first
+    assert ablated_record("no-ballot", other) != first
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel_set", KERNEL_SETS)
 def test_kernels_compile_without_system_atomics(kernel_set: str) -> None:
-    subject = Subject(ablated(SubjectSpec("host", "threads-w32"), "no-system-atomics"))
+    record = ablated_record("no-system-atomics", own("host").folder)
+    subject = Subject(SubjectSpec("host", "threads-w32", record=str(record)))
     built = subject.compile(kernel_set)
     assert built.is_file()
     assert built != Subject(SubjectSpec("host", "threads-w32")).compile(kernel_set)

@@ -81,3 +81,15 @@ class MachineUnknown(ConformanceError):
     """No class of machines has that name."""
 
     id = "TT-CONFORMANCE-MACHINE-UNKNOWN"
+
+
+class MutantsInvalid(ConformanceError):
+    """A table of mutants, or a mutant, is not what it must be."""
+
+    id = "TT-CONFORMANCE-MUTANTS-INVALID"
+
+
+class BaselineRed(ConformanceError):
+    """The product itself does not pass the cases that its mutants are measured with."""
+
+    id = "TT-CONFORMANCE-MUTANTS-BASELINE"

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,12 @@ class WorkerProcess:
         spec: the subject that it keeps.
         folder: a fresh folder for its log and its temporary files; removed with it.
         limits: of its work.
+        environment: variables that it gets beside those of this process.
     """
 
-    def __init__(self, spec: SubjectSpec, folder: Path, limits: Limits) -> None:
+    def __init__(
+        self, spec: SubjectSpec, folder: Path, limits: Limits, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._limits = limits
         self._folder = folder
         scratch = folder / "tmp"
@@ -81,7 +85,7 @@ class WorkerProcess:
                 stderr=out,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
-                env={**os.environ, "TMPDIR": str(scratch)},
+                env={**os.environ, **(environment or {}), "TMPDIR": str(scratch)},
             )
         self._death = os.pidfd_open(self._process.pid)
         self._log = log.open("rb")

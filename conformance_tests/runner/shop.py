@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,10 +29,18 @@ class Shop:
         limits: of every worker.
         reruns: how many failures are run again alone.
         kernel_log: the log to watch.
+        environment: variables that every worker gets beside those of this process.
     """
 
-    def __init__(self, limits: Limits | None = None, reruns: int = RERUNS, kernel_log: Path = KERNEL_LOG) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        reruns: int = RERUNS,
+        kernel_log: Path = KERNEL_LOG,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.kernel_log = KernelLog(kernel_log)
+        self._environment = dict(environment or {})
         self._limits = limits or Limits()
         self._folder = tempfile.TemporaryDirectory(prefix="tutti-run-", ignore_cleanup_errors=True)
         self._numbers = itertools.count(1)
@@ -53,8 +62,8 @@ class Shop:
         self.kernel_log.__exit__(kind, error, trace)
         self._folder.cleanup()
 
-    def start(self, spec: SubjectSpec) -> WorkerProcess:
-        """Start a worker; give it back with :meth:`end`.
+    def start(self, spec: SubjectSpec, environment: Mapping[str, str] | None = None) -> WorkerProcess:
+        """Start a worker, with these variables beside our own; give it back with :meth:`end`.
 
         Raises:
             Stopped: the run is over.
@@ -63,7 +72,8 @@ class Shop:
             if self._stopped:
                 raise Stopped
             self._started += 1
-            worker = WorkerProcess(spec, Path(self._folder.name) / str(next(self._numbers)), self._limits)
+            variables = {**self._environment, **(environment or {})}
+            worker = WorkerProcess(spec, Path(self._folder.name) / str(next(self._numbers)), self._limits, variables)
             self._living.add(worker)
             return worker
 

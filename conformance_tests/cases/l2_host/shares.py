@@ -70,7 +70,8 @@ def _gathered(run: Run, stream: Stream, blocks: int, threads: int) -> int:
     calls=(
         *("DeviceGetDevResource", "DeviceGetDevResource:InvalidDevice", "DevSmResourceSplitByCount"),
         *("DevSmResourceSplitByCount:InvalidValue", "DevResourceGenerateDesc", "DevResourceGenerateDesc:InvalidValue"),
-        *("GreenCtxCreate", "GreenCtxCreate:InvalidValue", "GreenCtxStreamCreate", "GreenCtxDestroy"),
+        *("GreenCtxCreate", "GreenCtxCreate:InvalidValue", "GreenCtxStreamCreate", "GreenCtxStreamCreate:InvalidValue"),
+        *("GreenCtxDestroy", "GreenCtxDestroy:InvalidValue"),
     ),
 )
 def streams(run: Run) -> Observations:
@@ -86,6 +87,8 @@ def streams(run: Run) -> Observations:
             "split": said(run, "DevSmResourceSplitByCount", room, null, room, null, 0, _LEAST),
             "description": said(run, "DevResourceGenerateDesc", null, room, 1),
             "context": said(run, "GreenCtxCreate", null, null, device.vendor_ordinal, 1),
+            "stream": said(run, "GreenCtxStreamCreate", ffi.new("Stream *"), null, 1, 0),
+            "end": said(run, "GreenCtxDestroy", null),
         }
     with first_share(run) as stream:
         fits = _gathered(run, stream, _LEAST * each, threads)
@@ -110,5 +113,7 @@ def _(seen: Seen) -> None:
         ("split", "InvalidValue"),
         ("description", "InvalidValue"),
         ("context", "InvalidValue"),
+        ("stream", "InvalidValue"),
+        ("end", "InvalidValue"),
     ):
         seen.equal(clause, f"a call with a part missing: {name}", seen["refused"][name], wanted)

@@ -116,14 +116,20 @@ def listing_ring(run: Run) -> Observations:
 
     shop = Workshop(run)
     right = run.subject.templates or templates_dir()
+    found = {"right": _listed(run, shop, "ring", right, "ring_run"), "wrong": None}
     wrong = mutated_root(run, "wrong", "kernels/ring_submit.j2", _FENCE, "")
-    return {name: _listed(run, shop, "ring", root, "ring_run") for name, root in (("right", right), ("wrong", wrong))}
+    if wrong is not None:
+        found["wrong"] = _listed(run, shop, "ring", wrong, "ring_run")
+    return found
 
 
 @listing_ring.judge
 def _(seen: Seen) -> None:
     order, mutant = _CLAUSES
+    seen.holds(mutant, "the ring has a fence before its doorbell, to be left out", seen["wrong"] is not None)
     for name, clause in (("right", order), ("wrong", mutant)):
+        if seen[name] is None:
+            continue
         family, code = _code(seen, name)
         rung = doorbells(family, code)
         seen.holds(clause, f"{name}: the kernel rings doorbells", rung, len(code))

@@ -147,6 +147,18 @@ def slow(run: Run) -> Observations:
     return {"value": 1}
 
 
+@plant("waits", budget_s=100.0)
+def waits(run: Run) -> Observations:
+    """It waits deaf, beside a child."""
+    child = os.fork()
+    if not child:
+        time.sleep(100)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    (STATE / "waits").write_text(f"{os.getpid()} {child} .", encoding="ascii")
+    time.sleep(100)
+    return {"value": 1}
+
+
 @plant("lies")
 def lies(run: Run) -> Observations:
     """It returns something else than its judge looks at."""

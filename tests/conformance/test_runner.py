@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.runs import (
+    FACTS,
+    LIMITS,
+    OPTIONS,
+    PLANTED,
+    TERMS,
+    Ran,
+    gone,
+    instances,
+    pids,
+    short,
+    wait_until,
+)
 from tutti_hal.conformance_tests.case import Instance
-from tutti_hal.conformance_tests.catalogue import catalogue, select
-from tutti_hal.conformance_tests.judgement import Judgement, judge
+from tutti_hal.conformance_tests.judgement import judge
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.runner.pool import run_instances
-from tutti_hal.conformance_tests.runner.process import Limits
 from tutti_hal.conformance_tests.runner.shop import Shop
 from tutti_hal.conformance_tests.session import RunOptions
-from tutti_hal.conformance_tests.subject import SubjectSpec, facts_of, profile_of
 from tutti_hal.conformance_tests.terms import ExpectedSkip, Terms
 from tutti_hal.conformance_tests.verdict import SkipReason, Verdict
 from tutti_hal.spec import load_spec
-
-PLANTED = Path(__file__).with_name("planted.py")
-ARCH = "threads-w32"
-SUBJECT = SubjectSpec("host", cases=(str(PLANTED),))
-FACTS = {arch: facts_of(profile_of(SUBJECT), arch) for arch in ("", ARCH)}
-OPTIONS = RunOptions(SUBJECT, (ARCH,), jobs=1)
-TERMS = Terms(load_spec())
-LIMITS = Limits(compile_s=60.0, grace_s=0.3, leave_s=1.0)
-
-
-class Ran:
-    """What a run gave back, by the last part of the instances' names."""
-
-    def __init__(self, outcomes: dict[str, Outcome], judgements: dict[str, Judgement], watched: dict[str, object]):
-        self.outcomes = outcomes
-        self.judgements = judgements
-        self.watched = watched
-
-    def verdict(self, name: str) -> Verdict:
-        return self.judgements[name].verdict
-
-    def reason(self, name: str) -> str:
-        return self.judgements[name].reason
-
 
 Runs = Callable[..., Ran]
 
@@ -56,16 +46,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("TUTTI_PLANTED", str(folder))
     return folder
-
-
-def instances(*names: str) -> tuple[Instance, ...]:
-    """Planted instances in the order of ``names``: case names or ids without ``plant/``."""
-    known = [one for one in catalogue(SUBJECT.cases).instances(FACTS) if one.case.name.startswith("plant/")]
-    return tuple(one for name in names for one in select(known, [f"plant/{name}"]))
-
-
-def short(instance_id: str) -> str:
-    return instance_id.removeprefix("plant/").replace(f":arch={ARCH}", "")
 
 
 @pytest.fixture
@@ -108,25 +88,6 @@ def run(state: Path) -> Runs:
         )
 
     return runs
-
-
-def gone(pid: int) -> bool:
-    """Whether a process is dead; a zombie that nobody has reaped yet is."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.02)
-
-
-def pids(ran: Ran, names: Sequence[str]) -> list[int]:
-    return [int(ran.outcomes[name].observations["pid"]) for name in names]
 
 
 PASSES = [f"passes:n={n}" for n in range(4)]
@@ -246,8 +207,6 @@ def test_a_worker_that_dies_after_the_case_is_that_cases_crash(run: Runs) -> Non
 
 
 def test_a_worker_that_somebody_kills_is_a_crash_that_does_not_come_again(run: Runs, state: Path) -> None:
-    import threading
-
     def kill() -> None:
         wait_until((state / "slow").exists)
         wait_until(lambda: bool((state / "slow").read_text(encoding="ascii")))
@@ -325,8 +284,6 @@ def test_what_does_not_compile_is_refused_and_not_run_again(run: Runs) -> None:
 
 
 def test_several_workers_share_the_work(run: Runs) -> None:
-    from dataclasses import replace
-
     ran = run("passes", "uses_the_device", "spoiled", options=replace(OPTIONS, jobs=2))
     assert {judgement.verdict for judgement in ran.judgements.values()} == {Verdict.PASS}
     assert ran.watched["jobs"] == 2
@@ -334,8 +291,6 @@ def test_several_workers_share_the_work(run: Runs) -> None:
 
 
 def test_nothing_new_is_started_after_the_time_limit(run: Runs) -> None:
-    from dataclasses import replace
-
     ran = run("slow", "passes", options=replace(OPTIONS, time_limit_s=2.0))
     assert ran.verdict("slow") is Verdict.PASS
     assert {ran.verdict(name) for name in PASSES} == {Verdict.NOT_TESTED}
@@ -347,3 +302,40 @@ def test_what_the_plan_skips_is_not_run(state: Path) -> None:
     failing = Terms(load_spec(), expected_failures={"prim.crc.check_value": "It fails for now."})
     assert run_instances(OPTIONS, FACTS, failing, chosen)[0] == {}
     assert run_instances(OPTIONS, FACTS, TERMS, ())[0] == {}
+
+
+INTERRUPTED = """
+import sys
+from tutti_hal.conformance_tests.catalogue import catalogue, select
+from tutti_hal.conformance_tests.runner.pool import run_instances
+from tutti_hal.conformance_tests.session import RunOptions
+from tutti_hal.conformance_tests.subject import SubjectSpec, facts_of, profile_of
+from tutti_hal.conformance_tests.terms import Terms
+from tutti_hal.spec import load_spec
+
+subject = SubjectSpec("host", cases=(sys.argv[1],))
+facts = {"": facts_of(profile_of(subject), "")}
+chosen = select(catalogue(subject.cases).instances(facts), ["plant/waits", "plant/passes"])
+try:
+    run_instances(RunOptions(subject, (), jobs=2), facts, Terms(load_spec()), chosen)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_an_interrupted_run_leaves_no_process(state: Path, tmp_path: Path, signum: int, code: int) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-c", INTERRUPTED, str(PLANTED)]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(scratch)}) as process:
+        wait_until(lambda: (state / "waits").exists() and "." in (state / "waits").read_text(encoding="ascii"))
+        worker, child, _ = (state / "waits").read_text(encoding="ascii").split()
+        process.send_signal(signum)
+        assert process.wait(20) == code
+    wait_until(lambda: gone(int(worker)))
+    if signum == signal.SIGINT:  # a run that is itself killed can only see to it that its workers die
+        wait_until(lambda: gone(int(child)))
+        assert not list(scratch.iterdir())
+    else:
+        os.kill(int(child), signal.SIGKILL)

@@ -96,6 +96,8 @@ def _(seen: Seen) -> None:
         for name, entry in group.items():
             used += [("clause", one, f"{where}.{name}") for one in entry["clauses"]]
             used += [("capability", entry["capability"], f"{where}.{name}")] if entry.get("capability") else []
+            by_axis = entry.get("capability_of", {}).values()
+            used += [("capability", one, f"{where}.{name}") for table in by_axis for one in table.values()]
     used += [("capability", name, "capabilities") for name in record["capabilities"]]
     for arch, entry in record["archs"].items():
         used += [("capability", name, f"archs.{arch}") for name in entry["capabilities"]]

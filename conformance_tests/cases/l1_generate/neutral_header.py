@@ -58,8 +58,11 @@ def _wanted() -> Iterator[str]:
     yield "void tt_trap()"
 
 
-#: Those that must stand where only an arch with ballot sees them.
-_MASKED = re.compile(r"\btt_mask\b|\btt_wave_(shuffle|active|ballot|elect)")
+#: What must stand where only archs with an ability see it: (the declarations, the macro that guards them).
+_GUARDS = (
+    (re.compile(r"\btt_mask\b|\btt_wave_(shuffle|active|ballot|elect)"), "TT_HAS_WAVE_BALLOT"),
+    (re.compile(r"\btt_atomic_\w+_sys_"), "TT_HAS_ATOMIC_SYSTEM"),
+)
 
 
 @case("generate/neutral_header", level="L1", clauses=("generate.header.vendor_neutral",), per=Per.VENDOR)
@@ -96,8 +99,8 @@ def _(seen: Seen) -> None:
         extra = sorted(set(found) - set(wanted))
         seen.holds(clause, "nothing else is declared as a primitive", not extra, extra, found)
         for signature, guard in found.items():
-            guarded = guard == "TT_HAS_WAVE_BALLOT" if _MASKED.search(signature) else not guard
-            seen.holds(clause, f"{signature} is declared where it exists", guarded, guard)
+            wanted_guard = next((macro for named, macro in _GUARDS if named.search(signature)), "")
+            seen.equal(clause, f"what guards {signature}", guard, wanted_guard)
 
 
 def _declared(text: str) -> Iterator[tuple[str, str]]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from tutti_hal.conformance_tests.errors import AblationEmpty, AblationUnknown
 from tutti_hal.spec.nodes import near_miss
 from tutti_hal.toolchain import cache
+
+if TYPE_CHECKING:
+    from tutti_hal.conformance_tests.subject import SubjectSpec
 
 #: The record of a vendor as its YAML says it.
 Table = dict[str, Any]
@@ -87,6 +90,19 @@ def limits(name: str) -> dict[str, int]:
         AblationUnknown: there is none of that name.
     """
     return dict(ablation(name).limits) if name else {}
+
+
+def ablated(subject: SubjectSpec, name: str) -> SubjectSpec:
+    """A subject with an ablation in force: its record is a changed copy of the one that it had.
+
+    Raises:
+        AblationUnknown, AblationEmpty, CacheUnwritable: as :func:`ablated_record`.
+        ProfileError, SpecError: the subject's profile cannot be had.
+    """
+    from tutti_hal.conformance_tests.subject import profile_of
+
+    folder = ablated_record(name, profile_of(subject).record.folder)
+    return replace(subject, record=str(folder), ablation=name)
 
 
 def ablated_record(name: str, folder: Path) -> Path:

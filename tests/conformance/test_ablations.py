@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tutti_hal.conformance_tests.ablations import ABLATIONS, Ablation, ablated_record, changed_record, limits
+from tutti_hal.conformance_tests.ablations import ABLATIONS, Ablation, ablated, ablated_record, changed_record, limits
 from tutti_hal.conformance_tests.drives import placements
 from tutti_hal.conformance_tests.errors import AblationEmpty, AblationUnknown
 from tutti_hal.conformance_tests.subject import Subject, SubjectSpec, facts_of, profile_of
@@ -97,7 +97,8 @@ def test_a_limit_leaves_the_record_as_it_is() -> None:
 
 
 def test_a_subject_has_other_facts_by_the_record() -> None:
-    subject = SubjectSpec("host", "sim-w32", record=str(ablated_record("no-ballot", own("host").folder)))
+    subject = ablated(SubjectSpec("host", "sim-w32"), "no-ballot")
+    assert subject.ablation == "no-ballot"
     assert not facts_of(profile_of(subject), "sim-w32").capabilities["wave.ballot"]
     assert facts_of(profile_of(SubjectSpec("host")), "sim-w32").capabilities["wave.ballot"]
 

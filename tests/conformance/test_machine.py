@@ -9,7 +9,7 @@ import pytest
 
 from tutti_hal.conformance_tests.catalogue import catalogue
 from tutti_hal.conformance_tests.errors import MachineUnknown
-from tutti_hal.conformance_tests.machines import load_machine, machines
+from tutti_hal.conformance_tests.machine import load_machine, machines
 from tutti_hal.conformance_tests.subject import SubjectSpec, facts_of, profile_of
 from tutti_hal.conformance_tests.terms import ExpectedSkip
 from tutti_hal.conformance_tests.verdict import SkipReason

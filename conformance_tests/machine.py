@@ -1,4 +1,4 @@
-"""The skips that a class of machines may have: a file ``NAME.yaml`` for each. A skip that is not listed fails."""
+"""The skips that a class of machines may have: ``machines/NAME.yaml``. A skip that is not listed fails."""
 
 from __future__ import annotations
 

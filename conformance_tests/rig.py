@@ -12,9 +12,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
+from tutti_hal.conformance_tests.ablations import limits
 from tutti_hal.conformance_tests.controller_mutations import CONTROLLER_MUTATIONS, mutation
 from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, bring_up, drive, placements, serve
 from tutti_hal.conformance_tests.oracle.host import Host
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tutti_hal.nvme.software_config import ControllerConfig, FaultRule
     from tutti_hal.shim import Stream
 
-__all__ = ["BLOCK", "CONTROLLER_MUTATIONS", "Rig", "drive", "limits", "make_controller", "placements", "raw_host"]
+__all__ = ["BLOCK", "CONTROLLER_MUTATIONS", "Rig", "drive", "make_controller", "placements", "raw_host"]
 
 #: What data memory holds where nothing is put: a byte that no source has throughout.
 SPOILT = 0xEE
@@ -49,15 +49,6 @@ _PAUSE_STEPS = 256
 _SHORT_NS = {True: 200_000, False: 400_000_000}
 
 
-def limits(run: Run) -> Mapping[str, Any]:
-    """What the ablation in force leaves of the controllers: fields of `ControllerConfig` that are upper bounds."""
-    name = run.subject.spec.ablation
-    if not name:
-        return {}
-    bounds: Mapping[str, Any] = import_module("tutti_hal.conformance_tests.ablations").limits(name)
-    return bounds
-
-
 def make_controller(
     run: Run, config: ControllerConfig, iommu: Iommu, make: type[SoftwareController] = SoftwareController
 ) -> SoftwareController:
@@ -67,7 +58,8 @@ def make_controller(
         ControllerConfigInvalid: a field is out of its range.
         ControllerMutationUnknown: the subject names a mutation that does not exist.
     """
-    bounds = {name: min(value, getattr(config, name)) for name, value in limits(run).items() if hasattr(config, name)}
+    most = limits(run.subject.spec.ablation)
+    bounds = {name: min(value, getattr(config, name)) for name, value in most.items()}
     liar = mutation(run.subject.spec.controller)
     config = config.but(**bounds)
     if liar is None:

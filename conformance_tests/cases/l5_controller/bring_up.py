@@ -24,7 +24,7 @@ _ADMIN_QUEUE = (AQA, ASQ, ASQ + 4, ACQ, ACQ + 4)
 
 
 class _Recorded:
-    """Registers that note what is stored, and CSTS and CC whenever they are read."""
+    """Registers that note what is stored, and CSTS whenever it is read."""
 
     def __init__(self, inner: Registers) -> None:
         self._inner = inner
@@ -76,18 +76,12 @@ def _(seen: Seen) -> None:
     clause = "nvme.bring_up.order"
     for name in ("first", "second"):
         steps = [tuple(one) for one in seen[name]]
-        enable = next(
-            (at for at, (store, offset, value) in enumerate(steps) if store and offset == CC and value & 1), -1
-        )
+        stores = {at: register for at, (stored, register, _) in enumerate(steps) if stored}
+        enable = next((at for at in stores if stores[at] == CC and steps[at][2] & 1), -1)
         seen.holds(clause, f"it is enabled ({name} time)", enable >= 0, steps)
-        before = steps[:enable]
-        queues = [
-            at for at, (store, offset, _) in enumerate(before) if store and offset in (AQA, ASQ, ASQ + 4, ACQ, ACQ + 4)
-        ]
+        queues = [at for at in stores if at < enable and stores[at] in _ADMIN_QUEUE]
         seen.equal(clause, f"admin queue registers set before that ({name} time)", len(queues), 5)
-        ready = [
-            value & 1 for store, offset, value in before[: queues[0] if queues else 0] if not store and offset == CSTS
-        ]
+        ready = _ready(steps[: queues[0] if queues else 0])
         seen.holds(clause, f"it was seen not ready before they were set ({name} time)", ready[-1:] == [0], ready)
         after = _ready(steps[enable:])
         seen.holds(clause, f"it is used once it is ready ({name} time)", 1 in after, after)
@@ -112,30 +106,25 @@ def _ready(steps: Sequence[tuple[int, ...]]) -> list[int]:
 def bring_up_fails(run: Run) -> Observations:
     """A controller that never gets ready, is fatal, or is gone, is a typed error: in its own time, or at once."""
     how = str(run.axes["how"])
+    action = {"stuck": FaultAction.READY_STUCK, "fatal": FaultAction.FATAL}.get(how, FaultAction.GONE)
+    fault = FaultRule(action=action, immediate=True)
     with ExitStack() as stack:
         controller, registers = _served(run, drive(timeout_500ms=1), stack)
-        began = registers.now_ns()
-        if how == "gone_later":
-            handle = ControllerHandle.open(registers, controller.dma)
-            controller.inject(FaultRule(action=FaultAction.GONE, immediate=True))
+        if how in ("stuck", "gone"):
+            controller.inject(fault)
             _let_it_happen(run)
-            found = refusal(lambda: handle.identify(1))
-            handle.close(abrupt=True)
-        else:
-            action = {"stuck": FaultAction.READY_STUCK, "fatal": FaultAction.FATAL, "gone": FaultAction.GONE}[how]
-            if how == "fatal":
-                handle = ControllerHandle.open(registers, controller.dma)
-                controller.inject(FaultRule(action=action, immediate=True))
-                _let_it_happen(run)
-                began = registers.now_ns()
-                found = refusal(lambda: handle.identify(1))
-                refusal(lambda: handle.close(abrupt=True))
-            else:
-                controller.inject(FaultRule(action=action, immediate=True))
-                _let_it_happen(run)
-                began = registers.now_ns()
-                found = refusal(lambda: ControllerHandle.open(registers, controller.dma))
-        return {"found": found, "took_ns": registers.now_ns() - began}
+            began = registers.now_ns()
+            found = refusal(lambda: ControllerHandle.open(registers, controller.dma))
+            return {"found": found, "took_ns": registers.now_ns() - began}
+        # Once it works.
+        handle = ControllerHandle.open(registers, controller.dma)
+        controller.inject(fault)
+        _let_it_happen(run)
+        began = registers.now_ns()
+        found = refusal(lambda: handle.identify(1))
+        took = registers.now_ns() - began
+        refusal(lambda: handle.close(abrupt=True))
+        return {"found": found, "took_ns": took}
 
 
 def _let_it_happen(run: Run) -> None:

@@ -57,7 +57,10 @@ def _(seen: Seen) -> None:
 @case(
     "ring/doorbell.race",
     level="L5",
-    clauses=("ring.doorbell.not_lost", "ring.sq.published_before_doorbell", "ring.doorbell.single_leader"),
+    clauses=(
+        *("ring.doorbell.not_lost", "ring.doorbell.single_leader", "ring.doorbell.fence_once"),
+        "ring.sq.published_before_doorbell",
+    ),
     kernels=("ring",),
     axes={"schedules": (40,)},
 )
@@ -82,6 +85,9 @@ def _(seen: Seen) -> None:
         ended = one["written"]["state"] + one["read"]["state"]
         seen.equal("ring.doorbell.not_lost", "requests that completed", ended.count("COMPLETED"), 8)
         judge_bytes(seen, "ring.sq.published_before_doorbell", one)
+        # Without the fence, or with a narrower one, the drive reads what lay in the entry before.
+        moved = bytes(one["stored"]) == bytes(one["source"]) == bytes(one["memory"][: len(one["source"])])
+        seen.holds("ring.doorbell.fence_once", "the drive did what the entries said", moved, None, 4)
     total = 4 * len(seen["trips"])
     drive_ = last["drives"][0]
     seen.equal(

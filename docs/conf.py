@@ -75,6 +75,27 @@ def _command_line() -> str:
     return "\n".join(lines)
 
 
+def _coverage() -> str:
+    """Every clause with the cases that test it."""
+    from tutti_hal.conformance_tests.catalogue import catalogue
+    from tutti_hal.spec import load_spec
+    from tutti_hal.spec.tables import LEVELS
+
+    claimed, clauses = catalogue().clauses(), load_spec().clauses.values()
+    tested = sum(clause.id in claimed for clause in clauses)
+    lines = ["# Coverage", "", f"{tested} of {len(clauses)} clauses have a case. The others stand as NOT_TESTED.", ""]
+    for level in LEVELS:
+        own = [clause for clause in clauses if clause.level == level]
+        if own:
+            lines += [f"## {level}: {sum(clause.id in claimed for clause in own)} of {len(own)}", ""]
+            lines += ["| clause | text | cases |", "|---|---|---|"]
+            for clause in own:
+                names = ", ".join(f"`{case.name}`" for case in claimed.get(clause.id, [])) or "**NOT_TESTED**"
+                lines.append(f"| `{clause.id}` | {_cell(clause.text)} | {names} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
 def pages() -> dict[str, str]:
     """Every generated page: its path under ``docs/generated/`` and its text."""
     return {
@@ -91,6 +112,7 @@ def pages() -> dict[str, str]:
         "architecture.md": (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"),
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
         "cli.md": _command_line(),
+        "coverage.md": _coverage(),
     }
 
 

@@ -60,6 +60,7 @@ def select(instances: Iterable[Instance], globs: Sequence[str]) -> tuple[Instanc
         hits = [one for one in everything if _matches(one, glob)]
         if not hits:
             names = {one.case.name for one in everything} | {one.id for one in everything}
+            names |= {f"{one.case.name.partition('/')[0]}/*" for one in everything}
             raise CaseUnknown(
                 f"select the case '{glob}'",
                 f"no case of this run matches it{near_miss(glob, names)}",

@@ -130,7 +130,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> RunOptions:
-    from tutti_hal.conformance_tests.ablations import ablated_record
     from tutti_hal.conformance_tests.certify import archs_for, profile_for, subject_for
     from tutti_hal.conformance_tests.session import RunOptions
 
@@ -138,6 +137,8 @@ def _options(args: argparse.Namespace) -> RunOptions:
     named = args.profile is not None and ":" in args.profile
     record = args.record
     if args.ablate:
+        from tutti_hal.conformance_tests.ablations import ablated_record
+
         record = ablated_record(args.ablate, record or profile.record.folder)
     return RunOptions(
         subject=subject_for(
@@ -171,11 +172,14 @@ def _session(args: argparse.Namespace, options: RunOptions, terminal: Terminal) 
     from tutti_hal.cli.collect import collect
     from tutti_hal.conformance_tests.catalogue import catalogue
     from tutti_hal.conformance_tests.certify import certify, prepare
-    from tutti_hal.conformance_tests.package.waivers import load_waivers
+    from tutti_hal.conformance_tests.terms import Waiver
     from tutti_hal.spec import load_spec
 
-    cases = catalogue(options.subject.cases)
-    waivers = load_waivers(args.waivers, load_spec(), cases) if args.waivers else ()
+    waivers: tuple[Waiver, ...] = ()
+    if args.waivers:
+        from tutti_hal.conformance_tests.package.waivers import load_waivers
+
+        waivers = load_waivers(args.waivers, load_spec(), catalogue(options.subject.cases))
     number = len(prepare(options)[2])
     seen = {"red": 0}
     with terminal.progress("certify", number, "cases") as advance:

@@ -76,7 +76,7 @@ def terms_for(options: RunOptions, record: Record, waivers: tuple[Waiver, ...] =
         SpecError: ``conformance.yaml`` or the machine's list is wrong.
         MachineUnknown: there is no such class of machine.
     """
-    from tutti_hal.conformance_tests.machines import load_machine
+    from tutti_hal.conformance_tests.machine import load_machine
 
     spec = load_spec()
     expected = load_expectations(record.folder, spec)
@@ -146,12 +146,20 @@ def subject_for(
     ablation: str = "",
     cases: tuple[Path, ...] = (),
 ) -> SubjectSpec:
-    """The subject of a run, as data. ``record`` is the folder of another ``vendor.yaml``."""
+    """The subject of a run, as data. ``record`` is the folder of another ``vendor.yaml``.
+
+    Raises:
+        AblationUnknown, AblationEmpty, CacheUnwritable: the ablation cannot be had.
+    """
     sdk = f"@{profile.sdk}" if profile.sdk and profile.chosen_by == "argument" else ""
-    return SubjectSpec(
+    subject = SubjectSpec(
         profile=f"{profile.vendor}{f':{profile.arch}{sdk}' if sdk else ''}",
         record=str(record.resolve()) if record else "",
         templates=str(templates.resolve()) if templates else "",
-        ablation=ablation,
         cases=tuple(str(path.resolve()) for path in cases),
     )
+    if not ablation:
+        return subject
+    from tutti_hal.conformance_tests.ablations import ablated
+
+    return ablated(subject, ablation)

@@ -28,7 +28,6 @@ examples:
   tutti-hal certify --profile host --level L3             everything up to and including L3
   tutti-hal certify --profile host --case 'prim/*' --seed 7
   tutti-hal certify --profile host --ablate no-ballot     the same device without one of its abilities
-  tutti-hal certify --profile host --self-test --sample 20   break the product in 20 ways: the suite must notice each
 
 exit: 0 everything that must pass did; 1 something did not; 2 the run could not be made; 130 Ctrl-C.
 """
@@ -72,12 +71,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     out.add_argument(
         "--out", type=Path, metavar="DIR", help="write the package: observations, verdicts, report, hashes"
     )
+    out.add_argument("--force", action="store_true", help="with --out: replace an older package")
     out.add_argument("--json", action="store_true", help="one JSON object on standard output instead of text")
-    test = parser.add_argument_group("the suite's own test")
-    test.add_argument(
-        "--self-test", action="store_true", help="run mutants of the product instead, and print the score"
-    )
-    test.add_argument("--sample", type=whole_number(1), metavar="N", help="with --self-test: N mutants, by the seed")
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -108,24 +103,21 @@ def _run(args: argparse.Namespace) -> int:
     options = _options(args)
     if args.list:
         return _list(options)
-    if args.self_test:
-        return _self_test(args, options)
-    if args.sample is not None:
-        print("tutti-hal certify: --sample belongs to --self-test", file=sys.stderr)
-        return 2
     terminal = Terminal(quiet=args.json)
-    session = _session(args, options, terminal)
-    folder = None
     if args.out is not None:
-        from tutti_hal.conformance_tests.package.writer import write_package
+        from tutti_hal.conformance_tests.package.writer import check_target, write_package
 
-        folder = write_package(args.out, session)
+        check_target(args.out, force=args.force)
+        session = _session(args, options, terminal)
+        write_package(args.out, session, force=args.force)
+    else:
+        session = _session(args, options, terminal)
     if args.json:
         print(json.dumps(_summary(session), indent=1))
     else:
         _print(session, terminal)
-        if folder is not None:
-            terminal.note(f"evidence: {folder} (tutti-hal verify {folder})")
+        if args.out is not None:
+            terminal.note(f"evidence: {args.out} (judge it again: tutti-hal verify {args.out})")
     return 1 if _red(session) else 0
 
 
@@ -135,14 +127,9 @@ def _options(args: argparse.Namespace) -> RunOptions:
 
     profile = profile_for(args.profile, args.level)
     named = args.profile is not None and ":" in args.profile
-    record = args.record
-    if args.ablate:
-        from tutti_hal.conformance_tests.ablations import ablated_record
-
-        record = ablated_record(args.ablate, record or profile.record.folder)
     return RunOptions(
         subject=subject_for(
-            profile, record=record, templates=args.templates, ablation=args.ablate, cases=tuple(args.cases)
+            profile, record=args.record, templates=args.templates, ablation=args.ablate, cases=tuple(args.cases)
         ),
         archs=archs_for(profile, named),
         level=args.level,
@@ -253,15 +240,3 @@ def _summary(session: Session) -> dict[str, object]:
             for judgement in session.blocking
         ],
     }
-
-
-def _self_test(args: argparse.Namespace, options: RunOptions) -> int:
-    from tutti_hal.conformance_tests.mutants.selftest import print_score, self_test
-
-    conflicts = [name for name in ("out", "ablate", "record", "templates") if getattr(args, name)]
-    if conflicts:
-        print(f"tutti-hal certify: --{conflicts[0]} does not go with --self-test", file=sys.stderr)
-        return 2
-    score = self_test(options, args.sample, args.seed)
-    print_score(score, as_json=args.json)
-    return 0 if score.complete else 1

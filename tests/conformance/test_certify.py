@@ -36,10 +36,10 @@ def _(seen):
 '''
 
 
-def tutti(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def tutti(*words: str | Path, cwd: Path | None = None, limit_s: float = 110) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tutti_hal", *map(str, words)]
     env = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=env, timeout=110)
+    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=env, timeout=limit_s)
 
 
 @pytest.fixture
@@ -98,7 +98,6 @@ def test_parts_have_all_of_it_and_nothing_twice(planted: Path) -> None:
         (("--cases", "nowhere"), "no such file"),
         (("--shard", "3/2"), "is not i/n"),
         (("--level", "L9"), "invalid choice"),
-        (("--sample", "3"), "belongs to --self-test"),
         (("--waivers", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )
@@ -119,10 +118,10 @@ def test_a_case_file_that_does_not_load_is_named(tmp_path: Path) -> None:
     assert "nothing_of_that_name" in done.stderr
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_quick_run_leaves_evidence_that_verifies(tmp_path: Path) -> None:
     out = tmp_path / "evidence"
-    done = tutti("certify", "--profile", "host", "--quick", "--out", out)
+    done = tutti("certify", "--profile", "host", "--quick", "--out", out, limit_s=500)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "a quick run: it certifies no level" in done.stdout
     checked = tutti("verify", out)

@@ -28,6 +28,7 @@ examples:
   tutti-hal certify --profile host --level L3             everything up to and including L3
   tutti-hal certify --profile host --case 'prim/*' --seed 7
   tutti-hal certify --profile host --ablate no-ballot     the same device without one of its abilities
+  tutti-hal certify --profile host --self-test --sample 20   break the product in 20 ways: the suite must notice each
 
 exit: 0 everything that must pass did; 1 something did not; 2 the run could not be made; 130 Ctrl-C.
 """
@@ -73,6 +74,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     out.add_argument("--force", action="store_true", help="with --out: replace an older package")
     out.add_argument("--json", action="store_true", help="one JSON object on standard output instead of text")
+    test = parser.add_argument_group("the suite's own test")
+    test.add_argument(
+        "--self-test", action="store_true", help="run mutants of the product instead, and print the score"
+    )
+    test.add_argument("--sample", type=whole_number(1), metavar="N", help="with --self-test: N mutants, by the seed")
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -103,6 +109,13 @@ def _run(args: argparse.Namespace) -> int:
     options = _options(args)
     if args.list:
         return _list(options)
+    if args.self_test:
+        from tutti_hal.conformance_tests.cli import self_test
+
+        return self_test.run(args, options)
+    if args.sample is not None:
+        print("tutti-hal certify: --sample belongs to --self-test", file=sys.stderr)
+        return 2
     terminal = Terminal(quiet=args.json)
     if args.out is not None:
         from tutti_hal.conformance_tests.package.writer import check_target, write_package

@@ -98,6 +98,9 @@ def test_parts_have_all_of_it_and_nothing_twice(planted: Path) -> None:
         (("--cases", "nowhere"), "no such file"),
         (("--shard", "3/2"), "is not i/n"),
         (("--level", "L9"), "invalid choice"),
+        (("--sample", "3"), "belongs to --self-test"),
+        (("--self-test", "--case", "prim/*"), "--case does not go with --self-test"),
+        (("--self-test", "--shard", "1/2"), "--shard does not go with --self-test"),
         (("--waivers", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )

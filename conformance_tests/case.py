@@ -91,6 +91,7 @@ class Case:
         narrow: the clauses that an instance tests, where they depend on its axes.
         calls: what it shows of the host functions: ``Malloc`` where it calls that function and looks at what it did,
             ``Malloc:MemoryAllocation`` where it provokes that error of its contract.
+        primitives: ids of the device primitives whose results it looks at, or globs of them.
         since: version of the suite in which it entered.
         no_mutant: why no mutant can be killed by it; empty where one is.
         doc: first line of its docstring: what it shows, in a sentence.
@@ -112,6 +113,7 @@ class Case:
     only: Callable[[Mapping[str, Axis], Any], bool] | None = None
     narrow: Callable[[Mapping[str, Axis]], tuple[str, ...]] | None = None
     calls: tuple[str, ...] = ()
+    primitives: tuple[str, ...] = ()
     since: str = "0.1"
     no_mutant: str = ""
     doc: str = ""

@@ -151,6 +151,9 @@ def _problems(cases: Sequence[Case], spec: Spec) -> list[str]:
             if need not in spec.capabilities:
                 found.append(f"{at}: no capability '{need}'{near_miss(need, spec.capabilities)}")
         found += [f"{at}: {problem}" for problem in _wrong_calls(case, spec)]
+        for glob in case.primitives:
+            if not any(fnmatchcase(primitive, glob) for primitive in spec.primitives):
+                found.append(f"{at}: no primitive '{glob}'{near_miss(glob, spec.primitives)}")
         if case.judged is None:
             found.append(f"{at}: it has no judge")
     return found

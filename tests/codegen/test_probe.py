@@ -85,6 +85,27 @@ def test_wave(engine: Engine, module: Module, width: int, threads: int) -> None:
         assert all_below == (1 << width) - 1
 
 
+def test_all_lanes_are_below_the_end_of_a_mask(engine: Engine, arch: str, width: int) -> None:
+    """Also where the end is not known to the compiler, which then may not shift by the width of the mask."""
+    if width == 128:
+        pytest.skip("no masks on this arch")
+    module = engine.load(build(resolve(f"host:{arch}"), "probe_wave").path)
+    masks, found, below = np.ones(1, np.uint64), np.zeros(2, np.uint32), np.zeros(width + 1, np.uint64)
+    _run(engine, module, "wave_mask_arithmetic", [1, 1, 1], [1, 1, 1], masks, 1, found, below, width)
+    assert below.tolist() == [(1 << lane) - 1 for lane in range(width + 1)]
+
+
+def test_two_calls_stay_two_though_the_same_follows_them(engine: Engine, arch: str, width: int) -> None:
+    """Lanes of two branches that each ask for the active lanes are never named together."""
+    if width == 128:
+        pytest.skip("no masks on this arch")
+    module = engine.load(build(resolve(f"host:{arch}"), "probe_wave").path)
+    branches, found = (np.arange(width) % 2 + 1).astype(np.uint32), np.zeros(width, np.uint64)
+    _run(engine, module, "wave_active", [1, 1, 1], [width, 1, 1], branches, found)
+    evens = sum(1 << lane for lane in range(0, width, 2))
+    assert all(int(mask) & ~(evens << lane % 2) == 0 for lane, mask in enumerate(found))
+
+
 def test_block_storage_and_barrier(engine: Engine, module: Module) -> None:
     blocks, threads = 5, 97
     rows = np.zeros((blocks, threads, 2), np.uint32)

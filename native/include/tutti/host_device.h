@@ -209,7 +209,7 @@ TT_HOST_INLINE uint32_t tt_host_mask_popcount(tt_host_mask mask) {
 /* The lowest lane of a mask; the mask must not be empty. */
 TT_HOST_INLINE uint32_t tt_host_mask_first(tt_host_mask mask) { return static_cast<uint32_t>(__builtin_ctzll(mask)); }
 TT_HOST_INLINE tt_host_mask tt_host_mask_below(uint32_t lane) {
-    return static_cast<tt_host_mask>((uint64_t{1} << lane) - 1u);
+    return static_cast<tt_host_mask>(lane < 64u ? (uint64_t{1} << lane) - 1u : ~uint64_t{0});
 }
 TT_HOST_INLINE bool tt_host_wave_elect(tt_host_mask mask) {
     return mask != 0 && tt_host_mask_first(mask) == tt_host_lane()->lane;

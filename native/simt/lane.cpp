@@ -138,7 +138,7 @@ void *Block::shared(const void *key, std::uint64_t bytes, std::uint64_t align) {
             return piece.aligned;
         }
     try {
-        Piece piece{key, std::make_unique_for_overwrite<std::byte[]>(bytes + align), nullptr};
+        Piece piece{key, std::make_unique_for_overwrite<std::byte[]>(bytes + align), bytes + align, nullptr};
         fill(piece.memory.get(), bytes + align);
         const auto start = reinterpret_cast<std::uintptr_t>(piece.memory.get());
         piece.aligned = reinterpret_cast<void *>((start + align - 1) & ~static_cast<std::uintptr_t>(align - 1));

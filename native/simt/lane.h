@@ -124,6 +124,13 @@ struct Block {
 
     /* Storage of TT_SHARED; nullptr when out of memory. */
     void *shared(const void *key, std::uint64_t bytes, std::uint64_t align);
+    /* Calls `visit(begin, bytes)` for each piece of storage that goes with the block. */
+    template <class Visit> void each_storage(Visit visit) const {
+        for (const Piece &piece : pieces_)
+            visit(piece.memory.get(), piece.bytes);
+        if (dynamic_ != nullptr)
+            visit(dynamic_.get(), std::uint64_t{shape.config.dynamic_shared_bytes} + 16u);
+    }
 
     /* Each is called by a running lane; true: it goes on at once, false: it must block until woken. */
     bool arrive_barrier(Lane &lane);
@@ -150,6 +157,7 @@ struct Block {
     struct Piece {
         const void *key;
         std::unique_ptr<std::byte[]> memory;
+        std::uint64_t bytes;
         void *aligned;
     };
     void release_barrier();

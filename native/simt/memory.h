@@ -39,6 +39,8 @@ class Memory {
     void configure(const MemoryOptions &options) { options_ = options; }
     int map(std::uint64_t base, std::uint64_t length, std::uint32_t kind);
     int unmap(std::uint64_t base);
+    /* Memory goes away that was never mapped: the storage of a block. */
+    void discard(std::uint64_t base, std::uint64_t length) { forget_words(base >> 2, (base + length + 3) >> 2); }
     std::uint32_t kind_of(std::uint64_t address) const;
 
     /* ---- words; bytes is 4 or 8, aligned ---- */

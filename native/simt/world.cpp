@@ -227,6 +227,10 @@ void World::retire_block(SimLaunch &launch, std::size_t index) {
     resident_lanes_ -= block.block.count;
     --resident_blocks_;
     --launch.blocks_left;
+    /* Histories of its storage would outlive it, and be compared with whatever lies there next. */
+    block.block.each_storage([this](const std::byte *begin, std::uint64_t bytes) {
+        memory_.discard(reinterpret_cast<std::uintptr_t>(begin), bytes);
+    });
     const std::vector<Stack> stacks = std::move(block.block.stacks);
     launch.resident.erase(launch.resident.begin() + static_cast<std::ptrdiff_t>(index));
     stacks_.release(stacks);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -144,6 +145,21 @@ def test_a_long_run_keeps_little_history(engine: Any, module: Any, make_world: A
     assert world.steps > 60_000
     assert 1000 < most <= 2048 + 8
     assert engine.lib.tt_world_live_words(world.handle) == 0
+
+
+def test_a_block_takes_the_history_of_its_storage_along(engine: Any, make_world: Any) -> None:
+    """What lies where the storage was is not the block's: a history kept would be compared with it, and written."""
+    world = make_world(seed=1, resident_blocks=1)
+    out = np.zeros(32 * 3, np.uint32)
+    launch = world.start(engine.module("schedule", 1), "shared_storage", out, grid=3, block=32)
+    live = [0]
+    while world.run(launch, 1).outcome == "pending":
+        live.append(engine.lib.tt_world_live_words(world.handle))
+    # 32 words and 32 double words of storage go with each block but the last, after which nothing runs; the next block
+    # may have stored a word in the same step.
+    gone = [before - after for before, after in itertools.pairwise(live) if after < before]
+    assert len(gone) == 2
+    assert min(gone) >= 95
 
 
 def test_two_waves_of_four_lanes_with_two_pre_emptions(module: Any, make_world: Any) -> None:

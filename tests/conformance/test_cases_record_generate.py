@@ -162,7 +162,7 @@ TEMPLATES = {
         "{{ declaration }}", "{{ declaration|replace('uint64_t tt_clock_ns', 'uint32_t tt_clock_ns') }}",
     ),
     "a primitive that is not guarded": (
-        "generate/neutral_header", "", "layers/cuda_like.h.j2", "{% if family.guard %}\n#if", "{% if false %}\n#if",
+        "generate/neutral_header", "", "layers/cuda_like.h.j2", "{% if group.guard %}\n#if", "{% if true %}\n#if 1 || ",
     ),
     "a header that differs between archs": (
         "generate/neutral_header", "", "layers/cuda_like.h.j2", "#include <stdint.h>",

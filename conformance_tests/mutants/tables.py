@@ -46,6 +46,7 @@ class Target:
     Attributes:
         places: globs over :attr:`Mutant.place`.
         operators: values of operators; empty for all.
+        texts: globs over :attr:`Mutant.before`; empty for all.
         clauses: whether the cases that claim a clause of the mutant's primitive or host function are meant.
         cases: globs of case names, in the order in which they are tried.
         awaits: the level whose cases are the ones to notice it, where that level has none yet.
@@ -53,6 +54,7 @@ class Target:
 
     places: tuple[str, ...]
     operators: tuple[str, ...]
+    texts: tuple[str, ...]
     clauses: bool
     cases: tuple[str, ...]
     awaits: str
@@ -60,6 +62,8 @@ class Target:
     def fits(self, mutant: Mutant) -> bool:
         """Whether the row is about a mutant."""
         if self.operators and mutant.operator not in self.operators:
+            return False
+        if self.texts and not any(fnmatchcase(mutant.before, glob) for glob in self.texts):
             return False
         return any(fnmatchcase(mutant.place, glob) for glob in self.places)
 
@@ -87,7 +91,7 @@ class Tables:
     def target_of(self, mutant: Mutant) -> Target | None:
         """The first row that fits; for a mutant made by hand, the cases that it names itself."""
         if mutant.cases:
-            return Target((), (), False, mutant.cases, "")
+            return Target((), (), (), False, mutant.cases, "")
         return next((row for row in self.targets if row.fits(mutant)), None)
 
 
@@ -154,12 +158,13 @@ def _read(path: Path, keys: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _target(row: Mapping[str, Any], path: Path) -> Target:
-    known = {"places", "operators", "clauses", "cases", "awaits"}
+    known = {"places", "operators", "texts", "clauses", "cases", "awaits"}
     if not isinstance(row, Mapping) or not row.get("places") or set(row) - known:
         raise MutantsInvalid(f"read {path}", f"a row is not made of {', '.join(sorted(known))}: {row}", "Mend the row.")
     return Target(
         places=tuple(row["places"]),
         operators=tuple(row.get("operators", ())),
+        texts=tuple(row.get("texts", ())),
         clauses=bool(row.get("clauses", False)),
         cases=tuple(row.get("cases", ())),
         awaits=str(row.get("awaits", "")),

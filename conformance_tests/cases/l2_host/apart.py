@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -27,20 +29,18 @@ def apart(run: Run, function: str, value: Any = None, *, timeout_s: float = 8.0)
         where it did not) and ``said`` (standard error, its end).
     """
     order = json.dumps({"spec": run.subject.spec.to_json(), "function": function, "value": value})
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            input=order,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"code": None, "answer": None, "said": f"no end within {timeout_s} s"}
-    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    command, pipe = [sys.executable, "-c", _PROGRAM], subprocess.PIPE
+    # A session of its own, so that a child that it forked ends with it.
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        try:
+            told, said = process.communicate(order, timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return {"code": None, "answer": None, "said": f"no end within {timeout_s} s"}
+    answers = [line for line in told.splitlines() if line.startswith(_MARK)]
     answer = json.loads(answers[-1].removeprefix(_MARK)) if answers else None
-    return {"code": done.returncode, "answer": answer, "said": done.stderr[-600:]}
+    return {"code": process.returncode, "answer": answer, "said": said[-600:]}
 
 
 def main() -> None:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tutti_hal.conformance_tests.case import Observations, case
+from tutti_hal.conformance_tests.case import Case, Observations, case
 from tutti_hal.conformance_tests.cases.l3_primitives.grids import Array, worlds
 from tutti_hal.conformance_tests.cases.l3_primitives.words import SCOPES, reachable
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
-_AXES = {"bits": (32, 64), "scope": tuple(SCOPES), "memory": ("device", "mapped")}
+_AXES = {"bits": (32, 64), "scope": ("device",), "memory": ("device",)}
 
 #: Attempts of a compare-and-swap after which a thread gives up: far more than all the others can spoil.
 _TRIES = 1 << 15
+
+
+def _to_the_system(case: Case) -> Case:
+    """The same case for the system's scope, in memory of the device and of the host, where a vendor has that scope."""
+    return replace(
+        case,
+        name=f"{case.name}.system",
+        axes={**_AXES, "scope": ("system",), "memory": ("device", "mapped")},
+        only=reachable,
+        needs=("atomic.system",),
+        primitives=tuple(glob.replace(".device.", ".system.") for glob in case.primitives),
+    )
 
 
 def _dtype(run: Run) -> np.dtype[np.unsignedinteger]:
@@ -34,9 +48,8 @@ def _crowd(run: Run) -> tuple[int, int, int]:
     level="L3",
     clauses=("prim.atomic.indivisible", "prim.atomic.returns_old", "prim.atomic.wraps"),
     axes=_AXES,
-    only=reachable,
     kernels=("probe_memory",),
-    primitives=("atomic.add.*",),
+    primitives=("atomic.add.device.*",),
 )
 def atomic_add(run: Run) -> Observations:
     """All threads add an odd number to one word, again and again; half of the sums are beyond the word's width."""
@@ -77,9 +90,8 @@ def _(seen: Seen) -> None:
     level="L3",
     clauses=("prim.atomic.indivisible", "prim.atomic.returns_old"),
     axes=_AXES,
-    only=reachable,
     kernels=("probe_memory",),
-    primitives=("atomic.exchange.*",),
+    primitives=("atomic.exchange.device.*",),
 )
 def atomic_exchange(run: Run) -> Observations:
     """All threads put tokens into one word; each token comes out once, but for the last."""
@@ -113,9 +125,8 @@ def _(seen: Seen) -> None:
     level="L3",
     clauses=("prim.atomic.indivisible", "prim.atomic.returns_old"),
     axes=_AXES,
-    only=reachable,
     kernels=("probe_memory",),
-    primitives=("atomic.or.*",),
+    primitives=("atomic.or.device.*",),
 )
 def atomic_or(run: Run) -> Observations:
     """Each bit of some words is set by a thread of its own: the words as they were make a chain, a bit a link."""
@@ -157,9 +168,8 @@ def _is_chain(olds: list[int]) -> bool:
     level="L3",
     clauses=("prim.atomic.indivisible", "prim.atomic.returns_old"),
     axes=_AXES,
-    only=reachable,
     kernels=("probe_memory",),
-    primitives=("atomic.cas.*",),
+    primitives=("atomic.cas.device.*",),
 )
 def atomic_cas(run: Run) -> Observations:
     """All threads count one word up by compare-and-swap, past its width: each number is replaced exactly once."""
@@ -192,9 +202,8 @@ def _(seen: Seen) -> None:
     level="L3",
     clauses=("prim.atomic.cas.exact", "prim.atomic.returns_old"),
     axes=_AXES,
-    only=reachable,
     kernels=("probe_memory",),
-    primitives=("atomic.cas.*",),
+    primitives=("atomic.cas.device.*",),
 )
 def atomic_cas_exact(run: Run) -> Observations:
     """One attempt on each of many words, half of which hold what is expected, the others all but one bit of it."""
@@ -216,3 +225,10 @@ def _(seen: Seen) -> None:
     wanted = np.where(before == seen["expected"], seen["desired"], before)
     seen.equal("prim.atomic.cas.exact", "stored where the word was as expected, else left", seen["after"], wanted)
     seen.equal("prim.atomic.returns_old", "the word before, whether stored or not", seen["olds"], before)
+
+
+add_to_the_system = _to_the_system(atomic_add)
+exchange_with_the_system = _to_the_system(atomic_exchange)
+or_to_the_system = _to_the_system(atomic_or)
+cas_with_the_system = _to_the_system(atomic_cas)
+cas_exact_with_the_system = _to_the_system(atomic_cas_exact)

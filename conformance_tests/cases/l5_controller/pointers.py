@@ -12,6 +12,8 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.nvme import prp, sgl
 
+_NO_MUTANT = "It looks at encodings in Python, and mutants are of templates, records and controllers."
+
 
 def _pages(run: Run, count: int, page: int) -> list[int]:
     """Bus addresses of so many pages, apart from each other, in no order."""
@@ -41,6 +43,7 @@ _SHAPES: dict[str, tuple[float, float]] = {
     ),
     axes={"page": (4096, 8192, 65536)},
     per=Per.VENDOR,
+    no_mutant=_NO_MUTANT,
 )
 def prps(run: Run) -> Observations:
     """PRPs of every shape name each byte once, by the page size in force; lists chain from where they start."""
@@ -138,6 +141,7 @@ def _(seen: Seen) -> None:
     level="L5",
     clauses=("nvme.sgl.inline", "nvme.sgl.segment", "nvme.sgl.only_if_offered"),
     per=Per.VENDOR,
+    no_mutant=_NO_MUTANT,
 )
 def sgls(run: Run) -> Observations:
     """One run is one descriptor; several are segments, chained where one does not hold them; only where offered."""

@@ -20,6 +20,8 @@ from tutti_hal.nvme.prp import PrpPair
 from tutti_hal.nvme.sqe import Sqe
 from tutti_hal.nvme.status import Status
 
+_NO_MUTANT = "It looks at encodings in Python, and mutants are of templates, records and controllers."
+
 #: Field of a submission entry -> bits.
 _SQE: dict[str, int] = {
     **{"opcode": 8, "fuse": 2, "psdt": 2, "cid": 16, "nsid": 32, "cdw2": 32, "cdw3": 32},
@@ -51,6 +53,7 @@ def _draws(run: Run, bits: dict[str, int]) -> list[dict[str, int]]:
     level="L5",
     clauses=("nvme.sqe.layout", "nvme.cqe.layout", "nvme.codec.round_trip", "nvme.codec.range_refused"),
     per=Per.VENDOR,
+    no_mutant=_NO_MUTANT,
 )
 def entries(run: Run) -> Observations:
     """Each field of both entries lies where the specification has it, comes back, and refuses what does not fit."""
@@ -114,7 +117,13 @@ _RETRY: dict[tuple[int, int], bool] = {
 }
 
 
-@case("nvme/status", level="L5", clauses=("nvme.status.phase_excluded", "nvme.status.named"), per=Per.VENDOR)
+@case(
+    "nvme/status",
+    level="L5",
+    clauses=("nvme.status.phase_excluded", "nvme.status.named"),
+    per=Per.VENDOR,
+    no_mutant=_NO_MUTANT,
+)
 def status(run: Run) -> Observations:
     """A status leaves out the phase, keeps all else, has its name, and says whether a retry can help."""
     fields = [int(one) for one in run.random.integers(0, 1 << 15, 64)]
@@ -154,7 +163,7 @@ def _(seen: Seen) -> None:
     seen.equal("nvme.status.named", "unknown ones keep their numbers", numbers, [True, True])
 
 
-@case("nvme/blocks", level="L5", clauses=("nvme.nlb.zero_based",), per=Per.VENDOR)
+@case("nvme/blocks", level="L5", clauses=("nvme.nlb.zero_based",), per=Per.VENDOR, no_mutant=_NO_MUTANT)
 def blocks(run: Run) -> Observations:
     """The number of blocks is encoded one less, and a transfer of none, or of too many, is refused."""
     counts = [1, 2, 255, 256, 65535, 65536, *(int(one) for one in run.random.integers(1, 65537, 8))]

@@ -247,38 +247,3 @@ def _(seen: Seen) -> None:
         waits += one["counted"]["drives"][0]["cq_full_waits"]
     if seen.facts.simulated:  # elsewhere reapers may always be quicker
         seen.holds("controller.completion.queue_full_waits", "the drive had to wait for room", waits > 0, waits)
-
-
-@case(
-    "ring/completion.race",
-    level="L5",
-    clauses=(
-        "ring.cq.dword_three_first",
-        "controller.completion.dword_three_last",
-        "controller.dma.data_before_completion",
-    ),
-    kernels=("ring",),
-    axes={"depth": (4, 9)},
-)
-def completion_race(run: Run) -> Observations:
-    """Whoever sees a completion's phase sees the rest of it, and the data: no identifier, result or byte of before."""
-    trips = []
-    for _ in run.schedules(8):
-        with Rig(run, {"depth": int(run.axes["depth"]), "lanes": 8, "block": 4}) as rig:
-            trips.append(round_trip(rig, 20))
-    return {"trips": trips}
-
-
-@completion_race.judge
-def _(seen: Seen) -> None:
-    for one in seen["trips"]:
-        # A torn entry names another command, or carries another result.
-        judge_counts(seen, "ring.cq.dword_three_first", one)
-        states = one["written"]["state"] + one["read"]["state"]
-        results = np.concatenate([one["written"]["result"], one["read"]["result"]])
-        clause = "controller.completion.dword_three_last"
-        seen.equal(clause, "requests that completed", states.count("COMPLETED"), 40)
-        seen.equal(clause, "results of commands that have none", results, np.zeros(40, np.uint32))
-        source = one["source"]
-        clause = "controller.dma.data_before_completion"
-        seen.equal(clause, "bytes that came back", one["memory"][: len(source)], source)

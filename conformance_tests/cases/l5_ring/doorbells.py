@@ -62,6 +62,7 @@ def _(seen: Seen) -> None:
         "ring.sq.published_before_doorbell",
     ),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"schedules": (40,)},
 )
 def race(run: Run) -> Observations:

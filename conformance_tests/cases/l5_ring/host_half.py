@@ -151,7 +151,7 @@ def _(seen: Seen) -> None:
     )
 
 
-@case("ring/placement", level="L5", clauses=("ring.host.placement",), kernels=("ring",))
+@case("ring/placement", level="L5", clauses=("ring.host.placement",), kernels=("ring",), budget_s=30.0)
 def placement(run: Run) -> Observations:
     """Queues and data work wherever they may lie, in every combination, also after a queue was made anew."""
     kinds = placements(run.profile.record)

@@ -264,6 +264,7 @@ def _(seen: Seen) -> None:
     level="L5",
     clauses=("nvme.cid.reserved", "ring.sq.ticket_never_wraps"),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"depth": (2, 9, 200)},
 )
 def identifiers(run: Run) -> Observations:

@@ -28,6 +28,7 @@ def _lanes(waves: str, width: int) -> tuple[int, int]:
         "ring.cq.once",
     ),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"depth": (2, 3, 8, 23), "waves": ("one", "partial", "whole")},
 )
 def round_trip_of_a_depth(run: Run) -> Observations:
@@ -73,6 +74,7 @@ def _(seen: Seen) -> None:
     level="L5",
     clauses=("ring.sq.depth_any", "ring.sq.partial_wave", "ring.request.data_exact"),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"depth": (61,), "waves": ("tail",)},
     quick=False,
 )

@@ -80,6 +80,7 @@ def _(seen: Seen) -> None:
     level="L5",
     clauses=("ring.sq.partial_grant", "ring.request.data_exact"),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"depth": (4, 6, 14)},
 )
 def partial_grant(run: Run) -> Observations:
@@ -104,6 +105,7 @@ def _(seen: Seen) -> None:
     level="L5",
     clauses=("ring.no_waiter_deadlock", "ring.sq.try_never_blocks"),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"depth": (2, 5)},
 )
 def more_lanes_than_places(run: Run) -> Observations:
@@ -135,6 +137,7 @@ def _(seen: Seen) -> None:
     level="L5",
     clauses=("ring.sq.slot_reuse_after_fetch", "ring.request.data_exact"),
     kernels=("ring",),
+    budget_s=30.0,
     axes={"lag": (0, 2)},
 )
 def slot_reuse(run: Run) -> Observations:

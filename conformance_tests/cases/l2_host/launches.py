@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.gates import Gate, launch_on, said
+from tutti_hal.conformance_tests.cases.l2_host.gates import PATIENCE_NS, Gate, launch_on, said
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -195,8 +195,7 @@ def cooperative(run: Run) -> Observations:
     kernel = run.kernel("probe_launch", "launch_gather")
     fit = run.device.attribute("MultiProcessorCount") * kernel.resident_blocks(threads)
     count, met = run.buffer(4, "device"), run.buffer(4 * (fit + 1), "device")
-    patience = 10_000_000_000
-    args = (count, met, patience)
+    args = (count, met, PATIENCE_NS)
     larger = refusal(lambda: launch_on(run.stream, kernel, fit + 1, threads, *args, cooperative=True))
     ran = int(run.read(count, np.uint32)[0])
     run.launch(kernel, fit, threads, *args, cooperative=True)
@@ -233,7 +232,7 @@ def occupancy(run: Run) -> Observations:
     each = kernel.resident_blocks(threads)
     blocks = device.attribute("MultiProcessorCount") * each
     count, met = run.buffer(4, "device"), run.buffer(4 * blocks, "device")
-    run.launch(kernel, blocks, threads, count, met, 10_000_000_000)
+    run.launch(kernel, blocks, threads, count, met, PATIENCE_NS)
     name, number = "OccupancyMaxActiveBlocksPerMultiprocessor", device.runtime.ffi.new("int *")
     with device.current():
         none = said(run, name, number, kernel.handle, 0, 0)

@@ -247,6 +247,12 @@ def uses_the_device(run: Run) -> Observations:
     return {"value": int(run.read(word, np.uint32)[0]), "pid": os.getpid()}
 
 
+@plant("needs_ballot", per=Per.ARCH, needs=("wave.ballot",))
+def needs_ballot(run: Run) -> Observations:
+    """It needs what some archs lack."""
+    return {"value": 1}
+
+
 @plant("does_not_compile", kernels=("no_such_kernels",), per=Per.ARCH)
 def does_not_compile(run: Run) -> Observations:
     """Its kernels do not exist."""

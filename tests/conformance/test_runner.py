@@ -36,6 +36,8 @@ from tutti_hal.conformance_tests.terms import ExpectedSkip, Terms
 from tutti_hal.conformance_tests.verdict import SkipReason, Verdict
 from tutti_hal.spec import load_spec
 
+pytestmark = pytest.mark.slow  # it starts many processes
+
 Runs = Callable[..., Ran]
 
 

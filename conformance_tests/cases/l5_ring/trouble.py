@@ -133,7 +133,10 @@ def _(seen: Seen) -> None:
     here, there = ended["state"][0::2], ended["state"][1::2]
     done = here.count("COMPLETED")
     seen.holds("ring.gone.detected", "at most the three commands before it completed", done <= 3, here, here)
-    seen.equal("ring.gone.detected", "requests that ended as gone", here.count("GONE"), 20 - done)
+    # Where time is real, a lane may have waited out its time for a place before another one looked at the registers.
+    starved = 0 if seen.facts.simulated else ended["why"][0::2].count("STARVED")
+    seen.equal("ring.gone.detected", "requests that ended as gone", here.count("GONE"), 20 - done - starved)
+    seen.holds("ring.gone.detected", "some did, in any case", here.count("GONE") > 0, here, 20)
     seen.equal("ring.gone.detected", "requests of the other drive", there, ["COMPLETED"] * 20)
     health = [queue["health"] for queue in seen["counted"]["queues"]]
     seen.holds("ring.gone.detected", "the queue says so", "GONE" in health[0] and not health[1], health)

@@ -57,7 +57,7 @@ def select(instances: Iterable[Instance], globs: Sequence[str]) -> tuple[Instanc
     everything = tuple(instances)
     chosen: dict[str, Instance] = {}
     for glob in globs:
-        hits = [one for one in everything if _matches(one, glob)]
+        hits = [one for one in everything if matches(one, glob)]
         if not hits:
             names = {one.case.name for one in everything} | {one.id for one in everything}
             names |= {f"{one.case.name.partition('/')[0]}/*" for one in everything}
@@ -70,7 +70,8 @@ def select(instances: Iterable[Instance], globs: Sequence[str]) -> tuple[Instanc
     return tuple(one for one in everything if one.id in chosen)
 
 
-def _matches(instance: Instance, glob: str) -> bool:
+def matches(instance: Instance, glob: str) -> bool:
+    """Whether a glob names an instance: by its id, its id without the arch, or its case."""
     bare = Instance(instance.case, instance.axes).id
     return any(fnmatchcase(text, glob) for text in (instance.id, bare, instance.case.name))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from tutti_hal.conformance_tests.case import Instance
+from tutti_hal.conformance_tests.catalogue import matches
 from tutti_hal.conformance_tests.seen import Facts
 from tutti_hal.conformance_tests.verdict import SkipReason
 from tutti_hal.spec import Spec
@@ -20,7 +21,7 @@ class Waiver:
     Attributes:
         vendor: the vendor it is for.
         devices: globs of archs; empty for all.
-        cases: globs of instance ids; a failure that any of them names is covered.
+        cases: globs of ids, as ``--case`` takes them; a failure that any of them names is covered.
         clauses: clauses; likewise.
         reason: a sentence.
         link: where the fault is tracked.
@@ -43,7 +44,7 @@ class Waiver:
         """Whether it is for this instance: its vendor, its arch, and its id or every clause that failed."""
         if vendor != self.vendor or (self.devices and not any(fnmatchcase(instance.arch, g) for g in self.devices)):
             return False
-        named = any(fnmatchcase(instance.id, glob) for glob in self.cases)
+        named = any(matches(instance, glob) for glob in self.cases)
         return named or (bool(clauses) and set(clauses) <= set(self.clauses))
 
 

@@ -12,9 +12,10 @@ from tutti_hal import __version__
 from tutti_hal.backend import Backend, discover
 from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.catalogue import Catalogue, catalogue
-from tutti_hal.conformance_tests.errors import CaseUnknown
+from tutti_hal.conformance_tests.errors import CaseUnknown, MachineUnknown
 from tutti_hal.conformance_tests.judgement import Judgement, judge
 from tutti_hal.conformance_tests.ladder import ladder
+from tutti_hal.conformance_tests.machines import load_machine
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package import jsontext, layout, product
 from tutti_hal.conformance_tests.package.evidence import Evidence, texts, verdict_line
@@ -206,13 +207,18 @@ class _Again:
 
     def _skips(self) -> tuple[ExpectedSkip, ...]:
         given = tuple(ExpectedSkip(s["cases"], SkipReason(s["reason"]), s["why"]) for s in self.run["expected_skips"])
-        ours = machine_skips(self.options.machine)
-        if ours is None:
-            self._refuse_run("machine", f"machine class {shown(self.options.machine)}", "one that the product knows")
-        elif ours != given:
-            found = next((one for one in given if one not in ours), None)
-            said = f"an expected skip of {found.cases} ({found.reason})" if found else "other expected skips"
-            self._refuse_run("expected_skips", said, f"those of machine class {self.options.machine}")
+        machine = self.options.machine
+        try:
+            ours = load_machine(machine)
+        except MachineUnknown as error:
+            self._refuse_run("machine", f"machine class {shown(machine)}", error.fix)
+            return given
+        strange = next((one for one in given if one not in ours), None)
+        if strange is not None:
+            said = f"an expected skip of {strange.cases} ({strange.reason})"
+            self._refuse_run("expected_skips", said, f"machine class {machine} has no such skip")
+        elif given != ours:
+            self._refuse_run("expected_skips", "other expected skips", f"those of machine class {machine}")
         return given
 
     def _waivers(self, known: Catalogue) -> tuple[Waiver, ...] | None:
@@ -344,8 +350,3 @@ class _Again:
         for name, data in texts(evidence).items():
             if name not in skip and name in self.parsed.files:
                 compare_file(name, self.parsed.files[name], data, self.findings)
-
-
-def machine_skips(machine: str) -> tuple[ExpectedSkip, ...] | None:
-    """The expected skips of a class of machines, None where the product knows no such class."""
-    return () if machine == "default" else None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import datetime
 import re
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tutti_hal.conformance_tests.case import ARCH_AXIS, Instance, Per
-from tutti_hal.conformance_tests.catalogue import Catalogue
+from tutti_hal.conformance_tests.catalogue import Catalogue, matches
 from tutti_hal.conformance_tests.errors import WaiverExpired, WaiversInvalid
 from tutti_hal.conformance_tests.package.yamlguard import guard
 from tutti_hal.conformance_tests.terms import Waiver
@@ -146,12 +144,9 @@ def _waiver(row: Node, spec: Spec, catalogue: Catalogue, problems: Problems) -> 
 def _matches_some(glob: str, catalogue: Catalogue) -> bool:
     """Whether a glob matches an instance on some arch. Whatever arch it names is taken."""
     named = re.search(rf"\b{ARCH_AXIS}=([^,]*)", glob)
-    return any(fnmatchcase(one, glob) for one in _ids(catalogue, named[1] if named else "any"))
-
-
-def _ids(catalogue: Catalogue, arch: str) -> Iterator[str]:
-    return (
-        Instance(case, instance.axes, "" if case.per is Per.VENDOR else arch).id
+    arch = named[1] if named else "any"
+    return any(
+        matches(Instance(case, instance.axes, "" if case.per is Per.VENDOR else arch), glob)
         for case in catalogue.cases
         for instance in case.instances()
     )

@@ -17,6 +17,7 @@ from tutti_hal.conformance_tests.catalogue import catalogue
 from tutti_hal.conformance_tests.execute import execute, prepare
 from tutti_hal.conformance_tests.judgement import judge
 from tutti_hal.conformance_tests.ladder import ladder
+from tutti_hal.conformance_tests.machines import load_machine
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package.manifest import manifest
 from tutti_hal.conformance_tests.package.waivers import load_waivers
@@ -56,6 +57,7 @@ def run(
         load_spec(),
         expected.unsupported,
         expected.expected_failures,
+        skips=load_machine(wanted.machine),
         waivers=waivers,
         today=TODAY,
         verify_xfail=wanted.verify_xfail,

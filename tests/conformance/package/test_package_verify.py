@@ -220,7 +220,12 @@ def test_a_mandatory_case_that_was_made_a_skip(planted: Path) -> None:
 def test_an_expected_skip_that_the_product_does_not_have(planted: Path) -> None:
     skips = [{"cases": "plant/*", "reason": "machine", "why": "Everything."}]
     packages.edit(planted, layout.RUN, lambda table: table.update(expected_skips=skips))
-    assert_refused(check(planted), layout.RUN, "an expected skip of plant/*")
+    assert_refused(check(planted), layout.RUN, "an expected skip of plant/* (machine)", "has no such skip")
+
+
+def test_a_class_of_machines_that_the_product_does_not_have(planted: Path) -> None:
+    packages.edit(planted, layout.RUN, lambda table: table["options"].update(machine="../../mine"))
+    assert_refused(check(planted), layout.RUN, "machine class ../../mine")
 
 
 def test_a_case_that_was_not_run(written: Callable[[Session], Path]) -> None:

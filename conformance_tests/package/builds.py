@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -10,10 +10,13 @@ from typing import Any
 
 from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.outcome import End, Outcome
+from tutti_hal.conformance_tests.package import layout
+from tutti_hal.conformance_tests.package.findings import Findings, printable
 from tutti_hal.conformance_tests.session import Session
 from tutti_hal.conformance_tests.subject import profile_of
 from tutti_hal.errors import TuttiError
 from tutti_hal.profile import Profile
+from tutti_hal.record import Record
 
 
 def needed(instances: Iterable[Instance], outcomes: dict[str, Outcome]) -> list[tuple[str, str]]:
@@ -56,3 +59,40 @@ def _module(profile: Profile, arch: str, kernel_set: str, templates: Path | None
         "module_sha256": sha256(built.path.read_bytes()).hexdigest(),
         "resources": [asdict(one) for one in built.resources],
     }
+
+
+def check_builds(
+    session: Session, build: Mapping[str, Any], data: bytes, record: Record | None, findings: Findings
+) -> None:
+    """Refuse a ``build.json`` that has not what the run launched, or was not made of the product's kernels.
+
+    Args:
+        session: the run.
+        build: what the file holds.
+        data: its text, for lines.
+        record: renders each unit again, so that its sum can be compared; None where other templates were in force.
+        findings: where refusals go.
+    """
+    wanted = needed(session.instances, dict(session.outcomes))
+    found = [(module["arch"], module["kernel_set"]) for module in build["modules"]]
+    lines = [number for number, row in enumerate(data.split(b"\n"), 1) if row.strip().startswith(b'"kernel_set":')]
+    for number, pair in enumerate(found):
+        if pair not in wanted or pair in found[:number]:
+            said = f"{printable(pair[1])} for {printable(pair[0])}"
+            findings.refuse(layout.BUILD, lines[number], said, "a kernel set that the run launched there, once")
+    for arch, name in wanted:
+        if (arch, name) not in found:
+            findings.refuse(
+                layout.BUILD, 1, f"nothing about {name} for {arch}", "each kernel set that the run launched"
+            )
+    for number, module in enumerate(build["modules"] if record is not None and found == wanted else ()):
+        if "unit_sha256" in module and module["unit_sha256"] != (again := _unit(record, *found[number])):
+            said = f"{found[number][1]} for {found[number][0]} was made of source {module['unit_sha256']}"
+            findings.refuse(layout.BUILD, lines[number], said, f"the product's kernels render to {again}")
+
+
+def _unit(record: Record | None, arch: str, kernel_set: str) -> str:
+    from tutti_hal.codegen.render import render
+
+    assert record is not None
+    return render(record, record.archs[arch], kernel_set).sha256

@@ -49,26 +49,32 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
     """Name -> contents of every file, the manifest too."""
     session = evidence.session
     by_id = {instance.id: instance for instance in session.instances}
+    stated = {
+        layout.ENVIRONMENT: jsontext.document(environment_table(session)),
+        layout.WAIVERS: evidence.waivers,
+        layout.PRODUCT: jsontext.document(evidence.product),
+        layout.BUILD: jsontext.document(evidence.build),
+        **{f"{layout.RECORD}/{name}": data for name, data in sorted(evidence.record.items())},
+    }
     files = {
-        layout.RUN: jsontext.document(run_table(session)),
+        **stated,
+        layout.RUN: jsontext.document(run_table(session, stated)),
         layout.OBSERVATIONS: jsontext.lines(
             [session.outcomes[one].to_json() for one in by_id if one in session.outcomes]
         ),
         layout.VERDICTS: jsontext.lines([verdict_line(session, one) for one in session.instances]),
         layout.JUNIT: junit(session, evidence.product),
-        layout.ENVIRONMENT: jsontext.document(environment_table(session)),
         layout.MUST_PASS: jsontext.document(must_pass_table(session)),
-        layout.WAIVERS: evidence.waivers,
-        layout.PRODUCT: jsontext.document(evidence.product),
-        layout.BUILD: jsontext.document(evidence.build),
         layout.REPORT: report(session),
-        **{f"{layout.RECORD}/{name}": data for name, data in sorted(evidence.record.items())},
     }
     return {**files, layout.MANIFEST: manifest(files)}
 
 
-def run_table(session: Session) -> dict[str, Any]:
-    """As ``run.json`` holds it. What is not derived: options, expected skips, the day of judgement, the times."""
+def run_table(session: Session, stated: Mapping[str, bytes]) -> dict[str, Any]:
+    """As ``run.json`` holds it. What is not derived: options, expected skips, the day of judgement, the times.
+
+    ``stated`` are the files that say what nobody can work out again; their sums tie them to the run.
+    """
     return {
         "format": layout.FORMAT,
         "suite": __version__,
@@ -79,6 +85,7 @@ def run_table(session: Session) -> dict[str, Any]:
         "judged_on": session.terms.today.isoformat(),
         "started": session.started,
         "seconds": round(session.seconds, 3),
+        "raw_files": {name: sha256(data).hexdigest() for name, data in stated.items()},
         "facts": {arch: asdict(facts) for arch, facts in session.facts.items()},
         "counts": counts(session),
         "ladder": {

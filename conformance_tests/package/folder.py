@@ -61,7 +61,11 @@ def _walk(folder: Path, under: str, names: list[str], findings: Findings) -> Non
         return
     for entry in entries:
         name = f"{under}{entry.name}"
-        mode = entry.stat(follow_symlinks=False).st_mode
+        try:
+            mode = entry.stat(follow_symlinks=False).st_mode
+        except OSError as error:
+            findings.refuse(printable(name), 0, f"cannot be looked at: {error.strerror}")
+            continue
         if len(names) >= FILES_LIMIT:
             findings.refuse(under or ".", 0, f"more than {FILES_LIMIT} files", "a package as certify writes it")
             return

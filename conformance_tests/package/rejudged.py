@@ -18,6 +18,7 @@ from tutti_hal.conformance_tests.ladder import ladder
 from tutti_hal.conformance_tests.machines import load_machine
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package import jsontext, layout, product
+from tutti_hal.conformance_tests.package.builds import check_builds
 from tutti_hal.conformance_tests.package.evidence import Evidence, texts, verdict_line
 from tutti_hal.conformance_tests.package.findings import Findings, printable, shown
 from tutti_hal.conformance_tests.package.limits import OutOfTime, cpu_limit
@@ -100,6 +101,10 @@ class _Again:
         if judgements is None:
             return None
         evidence = self._evidence(facts, instances, terms, outcomes, judgements)
+        subject = self.options.subject
+        same_kernels = not (subject.record or subject.templates)
+        data = self.parsed.files[layout.BUILD]
+        check_builds(evidence.session, evidence.build, data, backend.record if same_kernels else None, self.findings)
         self._compare(evidence, {name: line for name, (line, _) in outcomes.items()})
         return evidence
 
@@ -347,6 +352,13 @@ class _Again:
         wanted = {one.id: verdict_line(session, one) for one in session.instances}
         compare_verdicts(rows, spelled, wanted, places, self.findings)
         skip = {layout.VERDICTS, layout.OBSERVATIONS, layout.MANIFEST}
-        for name, data in texts(evidence).items():
+        try:
+            with cpu_limit(layout.JUDGE_LIMIT_S):
+                again = texts(evidence)
+        except (OutOfTime, Exception) as error:  # facts of a stranger may break a page
+            said = f"its files cannot be made again: {type(error).__name__}: {error}"
+            self.findings.refuse(layout.RUN, 0, said, "a run as certify writes it")
+            return
+        for name, data in again.items():
             if name not in skip and name in self.parsed.files:
                 compare_file(name, self.parsed.files[name], data, self.findings)

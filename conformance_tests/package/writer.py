@@ -41,6 +41,7 @@ def write_package(folder: Path, session: Session, *, force: bool = False) -> Pat
         PackageUnwritable: it cannot be written.
         WaiversInvalid: the waiver file is not what it was when the run began.
     """
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - `..` is taken out without following links
     check_target(folder, force=force)
     kept = settled(session)
     evidence = Evidence(

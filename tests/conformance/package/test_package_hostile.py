@@ -355,12 +355,12 @@ def shared(planted_package: Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.mark.slow
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@pytest.mark.timeout(600)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), rebuilt=st.booleans())
 def test_flipped_bytes_are_refused_and_never_a_traceback(
     shared: tuple[Path, dict[str, bytes]], data: st.DataObject, rebuilt: bool
 ) -> None:
-    """With the manifest rebuilt, comments of the waiver file may change: nobody reads them."""
     package, good = shared
     name = data.draw(st.sampled_from(sorted(good)))
     text = bytearray(good[name])
@@ -371,7 +371,7 @@ def test_flipped_bytes_are_refused_and_never_a_traceback(
         if rebuilt and name != layout.MANIFEST:
             packages.rebuild(package)
         found = refusals(package)
-        assert found or (rebuilt and name == layout.WAIVERS)
+        assert found
         assert all(line.startswith("refused: ") and line.isprintable() for line in found)
     finally:
         (package / name).write_bytes(good[name])
@@ -391,7 +391,7 @@ def test_cut_files_are_refused(shared: tuple[Path, dict[str, bytes]]) -> None:
         found = refusals(package)
         (package / name).write_bytes(data)
         (package / layout.MANIFEST).write_bytes(good[layout.MANIFEST])
-        assert found or name in (layout.WAIVERS,), name
+        assert found, name
 
 
 # --- every key --------------------------------------------------------------------------------------------------
@@ -441,13 +441,19 @@ def apply(row: Any, path: Path_, drop: bool) -> Any:
 
 DOCUMENTS = (layout.RUN, layout.ENVIRONMENT, layout.MUST_PASS, layout.PRODUCT, layout.BUILD)
 
+#: The facts about a machine are many and all alike: for them the upper keys do.
+DEPTHS = {layout.ENVIRONMENT: 2}
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [*DOCUMENTS, layout.OBSERVATIONS, layout.VERDICTS])
-def test_every_key_counts(shared: tuple[Path, dict[str, bytes]], name: str) -> None:
+def test_every_key_counts(shared: tuple[Path, dict[str, bytes]], good_package: Path, tmp_path: Path, name: str) -> None:
     """Each key of each kind of line, changed and dropped, with the manifest rebuilt: there is no exception."""
     package, good = shared
+    if name == layout.BUILD:  # the planted cases launch nothing
+        package = packages.copy(good_package, tmp_path / "good")
+        good = {name: (package / name).read_bytes() for name in packages.sums(package)}
     lines = good[name].decode().splitlines() if name.endswith(".jsonl") else [good[name].decode()]
     tried: set[tuple[Any, ...]] = set()
     missed = []
@@ -456,7 +462,7 @@ def test_every_key_counts(shared: tuple[Path, dict[str, bytes]], name: str) -> N
             row = json.loads(line)
             for path in keys(row):
                 shape = tuple("*" if isinstance(key, int) else key for key in path)
-                if shape in tried:
+                if shape in tried or len(shape) > DEPTHS.get(name, 99):
                     continue
                 tried.add(shape)
                 for drop in (False, True):

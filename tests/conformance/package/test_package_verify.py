@@ -390,3 +390,25 @@ def test_another_record_in_force_certifies_nothing(written: Callable[[Session], 
     (package / "record" / "vendor.yaml").write_text("schema: 1\nvendro: host\n")
     packages.rebuild(package)
     assert_refused(check(package), "record/vendor.yaml:2", "unknown key 'vendro'; did you mean 'vendor'?")
+
+
+# --- builds -----------------------------------------------------------------------------------------------------
+
+
+def test_kernels_that_are_not_the_products(package: Path) -> None:
+    packages.edit(package, layout.BUILD, lambda table: table["modules"][0].update(unit_sha256="0" * 64))
+    assert_refused(
+        check(package), f"{layout.BUILD}:5", "probe_primitives for sim-w32", "the product's kernels render to"
+    )
+
+
+@pytest.mark.parametrize("how", ["drop", "twice", "other"])
+def test_modules_that_are_gone_doubled_or_made_up(package: Path, how: str) -> None:
+    def change(table: dict[str, Any]) -> None:
+        (module,) = table["modules"]
+        other = {**module, "kernel_set": "ring"}
+        table["modules"] = {"drop": [], "twice": [module, module], "other": [module, other]}[how]
+
+    packages.edit(package, layout.BUILD, change)
+    words = {"drop": "nothing about probe_primitives", "twice": "once", "other": "ring for sim-w32"}[how]
+    assert_refused(check(package), layout.BUILD, words)

@@ -190,3 +190,10 @@ def test_overrides_travel_with_the_record(tmp_path: Path) -> None:
     assert writer.record_files(tmp_path) == {
         name: name.encode() for name in ("vendor.yaml", "conformance.yaml", "overrides/x/a.j2")
     }
+
+
+def test_the_folder_of_the_shell(good_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert write_package(Path(), good_session) == tmp_path / "here"
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]

@@ -15,7 +15,7 @@ from tutti_hal.conformance_tests.catalogue import Catalogue, catalogue
 from tutti_hal.conformance_tests.errors import CaseUnknown, MachineUnknown
 from tutti_hal.conformance_tests.judgement import Judgement, judge
 from tutti_hal.conformance_tests.ladder import ladder
-from tutti_hal.conformance_tests.machines import load_machine
+from tutti_hal.conformance_tests.machine import load_machine
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package import jsontext, layout, product
 from tutti_hal.conformance_tests.package.builds import check_builds

@@ -17,7 +17,7 @@ from tutti_hal.conformance_tests.catalogue import catalogue
 from tutti_hal.conformance_tests.execute import execute, prepare
 from tutti_hal.conformance_tests.judgement import judge
 from tutti_hal.conformance_tests.ladder import ladder
-from tutti_hal.conformance_tests.machines import load_machine
+from tutti_hal.conformance_tests.machine import load_machine
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package.manifest import manifest
 from tutti_hal.conformance_tests.package.waivers import load_waivers
@@ -40,7 +40,7 @@ Change = Callable[[dict[str, Any]], None]
 
 def options(**changes: Any) -> RunOptions:
     """A run of the primitives on one simulated arch."""
-    return replace(RunOptions(SubjectSpec("host"), (ARCH,), cases=("prim/crc32c*",)), **changes)
+    return replace(RunOptions(SubjectSpec("host"), (ARCH,), cases=("prim/crc32c",)), **changes)
 
 
 def run(

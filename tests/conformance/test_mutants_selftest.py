@@ -73,6 +73,19 @@ def planted_blind(run):
 def _(seen):
     seen.equal("prim.store.single_copy", "one", seen["one"], 1)
 
+SLOW = []
+
+@case("planted/once", level="L3", clauses=("prim.store.single_copy",), kernels=KERNELS)
+def planted_once(run):
+    """It fails the first time that the second word is not what it was, and not again."""
+    seen = bool(look(run)[1] == 3 or SLOW)
+    SLOW.append(1)
+    return {"seen": seen}
+
+@planted_once.judge
+def _(seen):
+    seen.equal("prim.store.single_copy", "seen", seen["seen"], True)
+
 @case("planted/wrong", level="L3", clauses=("prim.store.single_copy",), kernels=KERNELS)
 def planted_wrong(run):
     """It fails with the product itself."""
@@ -88,6 +101,7 @@ def _(seen):
 HAND_MADE = {
     "seen": ("n \\+ 40", "n + 41", "planted/sum"),
     "unseen": ("out\\[1\\], n", "out[1], n + 1", "planted/blind*"),
+    "once": ("out\\[1\\], n", "out[1], n + 2", "planted/once"),
     "hangs": ("n & 1", "n & 2", "planted/waits"),
     "broken": ("&out\\[1\\]", "&no_such_word", "planted/sum"),
     "equal": ("n \\+ 40", "40 + n", "planted/sum"),
@@ -157,6 +171,7 @@ def test_each_mutant_ends_as_it_should(planted: Planted, tmp_path: Path) -> None
     assert {name: one.state for name, one in found.items()} == {
         "seen": State.KILLED,
         "unseen": State.SURVIVED,
+        "once": State.SURVIVED,
         "hangs": State.KILLED,
         "broken": State.STILLBORN,
         "equal": State.EQUIVALENT,
@@ -170,9 +185,9 @@ def test_each_mutant_ends_as_it_should(planted: Planted, tmp_path: Path) -> None
     assert found["equal"].reason == EQUIVALENTS["hand/equal"]
     assert {one.mutant.id for one in heard} == {one.mutant.id for one in score.tested}
     assert not score.ok
-    # Three of the five that are not equivalent: the one that is listed and should not be counts as not killed.
-    assert score.summary.startswith("killed 3 of 5 non-equivalent (60.0 %), 1 equivalent, 1 killed by compilation")
-    assert "1 survived, 1 killed, though listed as equivalent" in score.summary
+    # Three of the six that are not equivalent: the one that is listed and should not be counts as not killed.
+    assert score.summary.startswith("killed 3 of 6 non-equivalent (50.0 %), 1 equivalent, 1 killed by compilation")
+    assert "2 survived, 1 killed, though listed as equivalent" in score.summary
     assert score.kills()["planted/waits"] == ["hand/hangs"]
     assert hashlib.sha256(planted.kernel.read_bytes()).hexdigest() == product
     # What mutants are compiled to is theirs: the user's cache has nothing of it.

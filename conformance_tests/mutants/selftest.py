@@ -98,7 +98,8 @@ def self_test(
             cache=folder / "cache",
             shop=shop,
         )
-        jobs = options.jobs or len(os.sched_getaffinity(0))
+        # On hardware trials would share the device, and a mutant that breaks it would be blamed on another.
+        jobs = options.jobs or (1 if profile.record.kind == "hardware" else len(os.sched_getaffinity(0)))
         bench = _with_baseline(bench, drawn, replace(options, jobs=jobs, seed=seed), on_baseline)
         tested = _try_all(bench, drawn, jobs, on_mutant)
         idle = _second_look(bench, tested, jobs) if sample is None and chosen is None else {}

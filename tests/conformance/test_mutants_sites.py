@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tutti_hal.conformance_tests.catalogue import catalogue
 from tutti_hal.conformance_tests.errors import MutantsInvalid
 from tutti_hal.conformance_tests.mutants.apply import copy_product, lenient, make
 from tutti_hal.conformance_tests.mutants.lowerings import lowering_mutants
@@ -179,6 +181,12 @@ def test_an_entry_that_does_not_occur_exactly_once_is_refused(pattern: str, time
     with pytest.raises(MutantsInvalid, match=r"occurs \d+ times") as caught:
         hand_made(entry, templates_dir())
     assert ("occurs 0 times" in str(caught.value)) == (times == 0)
+
+
+def test_every_glob_of_the_targets_is_of_a_case(tables: Tables) -> None:
+    names = [case.name for case in catalogue().cases]
+    aimed = {glob for row in tables.targets for glob in row.cases} | {g for one in tables.hand_made for g in one.cases}
+    assert [glob for glob in sorted(aimed) if not any(fnmatchcase(name, glob) for name in names)] == []
 
 
 def _tables(folder: Path, **texts: str) -> Path:

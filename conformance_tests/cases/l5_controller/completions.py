@@ -158,10 +158,10 @@ def deleted_queue(run: Run) -> Observations:
         cids = host.send(1, [rw(READ, 0, 1, prp1=bus)] * 4)
         first = [cids.index(one.cid) for one in host.collect(1, 2)]
         done = host.admin(sqe(0x08, dwords={10: 1 | cids[1] << 16}))
-        ended = [[cids.index(one.cid), *one.status] for one in host.collect(1, 1, 0.5)]
+        ended = [[cids.index(one.cid), *one.status] for one in host.collect(1, 1)]
         again = host.admin(sqe(0x08, dwords={10: 1 | cids[1] << 16}))
         deleted = list(host.admin(sqe(DELETE_SQ, dwords={10: 1})).status)
-        rest = [[cids.index(one.cid), *one.status] for one in host.collect(1, 1, 0.5)]
+        rest = [[cids.index(one.cid), *one.status] for one in host.collect(1, 1)]
         return {
             "first": first,
             "aborts": [[*done.status, done.result & 1], [*again.status, again.result & 1]],

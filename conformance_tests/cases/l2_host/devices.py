@@ -134,7 +134,9 @@ def synchronize(run: Run) -> Observations:
     nanoseconds = 2_000_000 if run.world is None else 20_000
     rows = []
     for turn in (1, 2):
-        for index, stream in enumerate((*streams, device.default_stream)):
+        # The default stream waits for a blocking one, and the other way round: each is the last once.
+        places = list(enumerate((*streams, device.default_stream)))
+        for index, stream in places if turn == 1 else reversed(places):
             stream.launch(LaunchConfig(1, 1), late, words[4 * index : 4 * index + 4], 1, turn, nanoseconds)
         before = [peek(run, words, index) for index in range(3)]
         device.synchronize()

@@ -37,6 +37,10 @@ def stale(run: Run) -> Observations:
     live_module = run.subject.module("probe_host")
     for closed in (stream, event, module):
         closed.close()
+    # The next of each kind must not answer to the handle of the last.
+    run.closing.enter_context(device.create_stream())
+    run.closing.enter_context(device.create_event())
+    run.closing.enter_context(device.load_module(run.subject.compile("probe_host")))
     never = 0x5A5A5A50
     streams = {
         "destroyed": stream.handle,

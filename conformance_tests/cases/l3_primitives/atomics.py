@@ -129,17 +129,23 @@ def _(seen: Seen) -> None:
     primitives=("atomic.or.device.*",),
 )
 def atomic_or(run: Run) -> Observations:
-    """Each bit of some words is set by a thread of its own: the words as they were make a chain, a bit a link."""
+    """Each bit of some words is set by a thread of its own: the words as they were make a chain; then once more."""
     dtype, bits = _dtype(run), int(run.axes["bits"])
     words = 4
-    olds, after = [], []
+    olds, after, again, still = [], [], [], []
     for _ in worlds(run, each=2):
         cells = run.buffer((words + 1) * dtype.itemsize, str(run.axes["memory"]))
         notes = run.buffer(words * bits * dtype.itemsize, "device")
-        run.launch(run.kernel("probe_memory", _name(run, "or")), 4, words * bits // 4, cells, notes)
+        kernel = run.kernel("probe_memory", _name(run, "or"))
+        run.launch(kernel, 4, words * bits // 4, cells, notes)
         olds.append(run.read(notes, dtype, (words, bits)))
         after.append(run.read(cells, dtype))
-    return {"olds": np.stack(olds), "after": np.stack(after)}
+        # Bits that are set already stay as they are: an addition would carry.
+        run.launch(kernel, 4, words * bits // 4, cells, notes)
+        again.append(run.read(notes, dtype, (words, bits)))
+        still.append(run.read(cells, dtype))
+    arrays = {"olds": olds, "after": after, "again": again, "still": still}
+    return {name: np.stack(found) for name, found in arrays.items()}
 
 
 @atomic_or.judge
@@ -151,6 +157,10 @@ def _(seen: Seen) -> None:
         for word in olds:
             clause, what = "prim.atomic.returns_old", "each found the bits of those before it, and not its own"
             seen.holds(clause, what, _is_chain([int(one) for one in word]), [hex(int(one)) for one in word], word)
+    seen.equal(
+        "prim.atomic.returns_old", "words whose bits were all set", seen["again"], np.full_like(seen["again"], full)
+    )
+    seen.equal("prim.atomic.indivisible", "the words after that", seen["still"], seen["after"])
 
 
 def _is_chain(olds: list[int]) -> bool:

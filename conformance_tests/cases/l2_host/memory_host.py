@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import mmap
-from pathlib import Path
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.raw import ask, held_stream, out, poke
+from tutti_hal.conformance_tests.cases.l2_host.raw import (
+    ask,
+    held_stream,
+    locked_kib,
+    out,
+    poke,
+)
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.conformance_tests.verdict import SkipReason
 
 _PAGE = mmap.PAGESIZE
-
-
-def _locked_kib() -> int:
-    """Memory of this process that the kernel counts as locked or pinned."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(("VmLck", "VmPin")))
 
 
 def _can_lock(nbytes: int) -> bool:
@@ -50,11 +49,11 @@ def pinned(run: Run) -> Observations:
     flags = device.runtime.constant("HostAllocFlags", "Mapped") if claims["memory.mapped"] else 0
     rows: dict[str, Any] = {}
     for name, more in (("MallocHost", ()), ("HostAlloc", (flags,))):
-        before = _locked_kib()
+        before = locked_kib()
         room = out(device, "void **")
         with device.current():
             device.call(name, room, size, *more)
-        row: dict[str, Any] = {"locked_kib": _locked_kib() - before}
+        row: dict[str, Any] = {"locked_kib": locked_kib() - before}
         if claims["memory.lock_state"]:
             locked, refused = out(device, "int *"), out(device, "int *")
             device.call("HostGetLocked", locked, refused, room[0])
@@ -69,7 +68,7 @@ def pinned(run: Run) -> Observations:
             row["told"] = int(found[0]) if not ask(device, "HostGetFlags", found, room[0])["refused"] else -1
         with device.current():
             device.call("FreeHost", room[0])
-        row["locked_kib_after"] = _locked_kib() - before
+        row["locked_kib_after"] = locked_kib() - before
         rows[name] = row
     host = device.runtime.constant("MemoryType", "Host") if claims["memory.pointer_attributes"] else 0
     return {"rows": rows, "kib": size // 1024, "host": host}

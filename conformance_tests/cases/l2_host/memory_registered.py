@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.raw import ask, out, pointer
+from tutti_hal.conformance_tests.cases.l2_host.raw import ask, locked_kib, out, pointer
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -37,6 +37,7 @@ def register(run: Run) -> Observations:
     address = data.ctypes.data
     host, room = pointer(device, address), out(device, "void **")
     before = [ask(device, "HostGetDevicePointer", room, host, 0), ask(device, "HostUnregister", host)]
+    locked = locked_kib()
     with device.register(address + _PAGE, 2 * _PAGE) as memory:
         count = 2 * _PAGE // 4
         run.launch(run.kernel("probe_host", "host_double"), 4, 64, memory, count)
@@ -47,6 +48,7 @@ def register(run: Run) -> Observations:
         ]
         inside = ask(device, "HostUnregister", pointer(device, address + 2 * _PAGE))
         run.launch(run.kernel("probe_host", "host_double"), 4, 64, memory, count)
+    still_locked = locked_kib() - locked
     registered = pointer(device, address + _PAGE)
     after = [ask(device, "HostGetDevicePointer", room, registered, 0), ask(device, "HostUnregister", registered)]
     with run.device.allocate(_PAGE, "mapped") as own:
@@ -55,7 +57,7 @@ def register(run: Run) -> Observations:
     left = data.copy()
     return {
         **{"start": start, "left": left, "before": before, "twice": twice, "inside": inside},
-        **{"after": after, "known": known, "again": again},
+        **{"after": after, "known": known, "again": again, "still_locked": still_locked},
     }
 
 
@@ -68,6 +70,7 @@ def _(seen: Seen) -> None:
     words = len(wanted) // 4
     wanted[words : 3 * words] *= np.uint32(4)
     seen.equal(clause, "the pages after two kernels that double the middle ones", seen["left"], wanted)
+    seen.equal(clause, "KiB that stay locked after the registration", seen["still_locked"], 0)
     for when, (address, unregister) in (("before", seen["before"]), ("after", seen["after"])):
         seen.refused(clause, f"a device address {when} the registration", address, "InvalidArgument", "InvalidValue")
         name = "HostMemoryNotRegistered"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.conformance_tests.observation import refusal
@@ -55,6 +56,12 @@ def device_count(device: Device) -> int:
     count = out(device, "int *")
     device.call("GetDeviceCount", count)
     return int(count[0])
+
+
+def locked_kib() -> int:
+    """Memory of this process that the kernel counts as locked or pinned."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(("VmLck", "VmPin")))
 
 
 def second_device(run: Run) -> Device:

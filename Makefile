@@ -15,10 +15,10 @@ FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test lint format types check sanitize bench docs golden wheel clean setup require
+.PHONY: help demo test lint format types check sanitize bench docs golden mustpass certify self-test wheel clean setup require
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 require:
 	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: sudo apt-get install python3 python3-venv" >&2; exit 1; }
@@ -78,6 +78,16 @@ docs: $(DEV) ## the documentation into site/
 
 golden: $(DEV) ## write the golden files of generation again
 	@$(PY) -m pytest tests/codegen --update-golden -q
+
+mustpass: $(DEV) ## write the must-pass lists of the conformance suite again
+	@$(PY) -m tutti_hal.conformance_tests.mustpass --folder conformance_tests/mustpass
+
+certify: $(DEV) ## the conformance suite on HOST, whole, with its evidence judged again
+	@$(PY) -m tutti_hal certify --profile host --out out/evidence --force
+	@$(PY) -m tutti_hal verify out/evidence
+
+self-test: $(DEV) ## the suite on a sample of mutants of the product
+	@$(PY) -m tutti_hal certify --profile host --self-test --sample 20
 
 wheel: $(DEV) ## sdist, then the wheel from the sdist, into dist/
 	@rm -rf dist && $(PY) -m build

@@ -46,6 +46,8 @@ GATES = (
         "every kernel for every arch that can be compiled here",
         _no_nvcc,
     ),
+    Gate("conformance", 900, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
+    Gate("mutants", 600, ("make", "self-test"), "20 mutants of the product, each noticed"),
     Gate("sanitizers", 360, (PYTHON, ".ci/sanitizers.py"), "native code under ASan+UBSan and TSan"),
     Gate("wheel", 300, (PYTHON, ".ci/wheel.py"), "sdist, wheel from the sdist, the demo in a clean environment"),
     Gate("docs", 120, ("make", "docs"), "the documentation builds without a warning"),

@@ -52,6 +52,17 @@ def test_core_names_no_vendor() -> None:
     assert not guilty, "\n".join(sorted(guilty))
 
 
+def test_conformance_names_no_vendor() -> None:
+    """The suite is the same for everybody; only transcribed vendors and certificates may name one."""
+    guilty = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in tracked("conformance_tests/*.py")
+        if path.relative_to(ROOT).parts[1] not in ("simulated", "registry")
+        for line in vendor_lines(path.read_text(encoding="utf-8"))
+    }
+    assert not guilty, "\n".join(sorted(guilty))
+
+
 @pytest.mark.parametrize("line", ["import cuda", "# on HIP this", "'nvcc'"])
 def test_the_check_sees_a_vendor(line: str) -> None:
     assert vendor_lines(line)

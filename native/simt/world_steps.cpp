@@ -19,7 +19,9 @@ constexpr std::uint64_t kCompanyPs = 2'000'000;
 void World::advance(std::uint32_t cost_ns) {
     /* Agents work side by side: a step of one of n costs an n-th of its time. */
     const std::uint32_t runnable = scheduler_.runnable();
-    clock_ps_ += std::uint64_t{cost_ns} * 1000 / (runnable > 1 ? runnable : 1);
+    const std::uint64_t later = clock_ps_ + std::uint64_t{cost_ns} * 1000 / (runnable > 1 ? runnable : 1);
+    /* A step over a launch's deadline is cut there, so that the launch ends at its limit and not a step after it. */
+    clock_ps_ = std::max(clock_ps_, std::min(later, stop_ps_));
 }
 
 Agent *World::next() {

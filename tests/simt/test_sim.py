@@ -143,9 +143,9 @@ def test_a_spin_on_the_clock_meets_the_time_limit_exactly(engine: Any, make_worl
     world = make_world()
     module = engine.module("schedule", 1)
     assert world.launch(module, "spin_on_clock", 50_000).outcome == "done"
-    report = world.launch(module, "spin_on_clock", 1_000_000, limit_ns=100_000)
-    assert report.outcome == "limit"
-    assert 100_000 <= report.elapsed_ns < 100_100
+    for limit_ns in (1, 13, 1_000, 100_000):
+        report = world.launch(module, "spin_on_clock", 1_000_000, limit_ns=limit_ns)
+        assert (report.outcome, report.elapsed_ns) == ("limit", limit_ns)
 
 
 def test_the_clock_jumps_over_sleep(engine: Any, make_world: Any) -> None:

@@ -25,7 +25,7 @@ CAPABILITIES = tuple(_DEMONSTRATIONS)
 #: the clause that kernels do not rely on it is tested by the litmus cases.
 PROPERTIES = (
     *("wave.sync.orders_memory", "barrier.orders_memory", "memory.device_stores_visible_to_peers"),
-    *("clock.global_ns", "time.sleep", "progress.lanes_independent"),
+    *("clock.global_ns", "time.sleep", "progress.lanes_independent", "engine.simulation"),
 )
 
 #: Capability of an arch -> a statement that must not compile without it.

@@ -133,6 +133,22 @@ def _lanes(run: Run) -> Shown:
     return {"seen": found}
 
 
+def _repeats(run: Run) -> Shown:
+    """Three runs of one launch in a world: two from one seed, one from another."""
+    runs = []
+    for seed in (7, 7, 8):
+        run.subject.reset_world(policy="random", seed=seed)
+        ran = small_launch(run)
+        choices = [one.taken for one in run.world.choices()]
+        runs.append([ran, run.world.steps, run.world.now_ns, choices])
+    return {"runs": runs}
+
+
+def _repeats_holds(shown: Shown, _: Facts) -> bool:
+    first, again, other = shown["runs"]
+    return bool(first == again and first[3] and first[3] != other[3])
+
+
 #: Capability of an arch -> its demonstration.
 OF_ARCHS: dict[str, Demonstration] = {
     "wave.ballot": Demonstration(_ballot, "a ballot names exactly the odd lanes", _ballot_holds),
@@ -158,6 +174,9 @@ OF_ARCHS: dict[str, Demonstration] = {
     ),
     "progress.lanes_independent": Demonstration(
         _lanes, "a lane sees what a later lane of its own wave stores", lambda shown, _: shown["seen"] == [7]
+    ),
+    "engine.simulation": Demonstration(
+        _repeats, "a run repeats from its seed, choice for choice, and another seed takes others", _repeats_holds
     ),
 }
 

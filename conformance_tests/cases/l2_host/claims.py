@@ -29,7 +29,11 @@ PROPERTIES = (
 )
 
 #: Capability of an arch -> a statement that must not compile without it.
-_STATEMENTS = {"wave.ballot": "(void)tt_wave_active();", "debug.print": 'TT_PRINT("x\\n");'}
+_STATEMENTS = {
+    "wave.ballot": "(void)tt_wave_active();",
+    "atomic.system": "(void)tt_atomic_add_sys_u32(word, 1u);",
+    "debug.print": 'TT_PRINT("x\\n");',
+}
 
 
 def _declared(axes: Any, facts: Facts) -> bool:

@@ -133,6 +133,12 @@ def _lanes(run: Run) -> Shown:
     return {"seen": found}
 
 
+def _system_atomic(run: Run) -> Shown:
+    total = run.buffer(4)
+    run.launch(run.kernel("probe_launch", "claim_system_atomic"), 3, 64, total)
+    return {"sum": int(run.read(total, np.uint32)[0])}
+
+
 def _repeats(run: Run) -> Shown:
     """Three runs of one launch in a world: two from one seed, one from another."""
     runs = []
@@ -162,6 +168,11 @@ OF_ARCHS: dict[str, Demonstration] = {
         _seen_by_copy,
         "a copy beside the kernel reads its store to device memory before it ends",
         lambda shown, _: (shown["last"], shown["running"], shown["ended"]) == (77, True, 2),
+    ),
+    "atomic.system": Demonstration(
+        _system_atomic,
+        "what the threads of three blocks add to a word of the host is all there",
+        lambda shown, _: shown["sum"] == 3 * 64 * 65 // 2,
     ),
     "clock.global_ns": Demonstration(_clock, "blocks that read the clock in turn read ever later times", _clock_holds),
     "time.sleep": Demonstration(

@@ -25,6 +25,7 @@ DECLARED: dict[str, list[tuple[str, int]]] = {
     "launch_storage": [("word", 8)],
     "launch_clock": [("row", 8), ("ns", 8)],
     "claim_ballot": [("masks", 8)],
+    "claim_system_atomic": [("sum", 8)],
     "claim_wave_order": [("words", 8), ("wrong", 8), ("rounds", 4)],
     "claim_block_order": [("words", 8), ("wrong", 8), ("rounds", 4)],
     "claim_lanes": [("flag", 8), ("seen", 8), ("patience_ns", 8)],

@@ -6,6 +6,7 @@ moment for as long as it likes: there nothing is judged that a delay could spoil
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import numpy as np
@@ -147,8 +148,9 @@ def pause_yields(run: Run) -> Observations:
     """A token goes from wave to wave of a block; each waits for it, and looks a bounded number of times."""
     waves = 4
     rows = []
-    # Not starve-one: it may keep the one that is waited for from running for longer than any number of looks.
-    for _ in worlds(run, ("random", "pct", "lockstep", "fair"), each=3):
+    # Mostly pct: there, whoever has the highest priority gives way by pausing and by nothing else. Not starve-one: it
+    # may keep the one that is waited for from running for longer than any number of looks.
+    for _ in itertools.chain(worlds(run, ("random", "lockstep", "fair")), worlds(run, ("pct",), each=12)):
         token, held = run.buffer(4, "device"), run.buffer(waves * 4, "device")
         kernel = run.kernel("probe_control", f"control_hand_over_{run.axes['way']}")
         run.launch(kernel, 1, waves * run.facts.wave_width - 3, token, held, 3_000)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -17,13 +15,10 @@ from tutti_hal.conformance_tests.judgement import Judgement
 from tutti_hal.conformance_tests.package import jsontext, layout
 from tutti_hal.conformance_tests.package.junit import junit
 from tutti_hal.conformance_tests.package.manifest import manifest
-from tutti_hal.conformance_tests.package.page import page
+from tutti_hal.conformance_tests.report.html import render
 from tutti_hal.conformance_tests.session import Session, certifies, provenance, repro_line
 from tutti_hal.conformance_tests.verdict import Verdict
 from tutti_hal.machine import digest
-
-#: The module of the report, which has ``render(session) -> str``: a function of the session and of nothing else.
-REPORT_MODULE = "tutti_hal.conformance_tests.report.html"
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
         layout.VERDICTS: jsontext.lines([verdict_line(session, one) for one in session.instances]),
         layout.JUNIT: junit(session, evidence.product),
         layout.MUST_PASS: jsontext.document(must_pass_table(session)),
-        layout.REPORT: report(session),
+        layout.REPORT: render(session).encode("utf-8"),
     }
     return {**files, layout.MANIFEST: manifest(files)}
 
@@ -142,16 +137,6 @@ def must_pass_table(session: Session) -> dict[str, Any]:
         "expected_sha256": sha256("".join(f"{one}\n" for one in ids).encode()).hexdigest(),
         "expected": ids,
     }
-
-
-def report(session: Session) -> bytes:
-    """The page for a reader: the report's where it is installed, else a plain one."""
-    try:
-        there = importlib.util.find_spec(REPORT_MODULE) is not None
-    except ModuleNotFoundError:
-        there = False
-    text = importlib.import_module(REPORT_MODULE).render(session) if there else page(session)
-    return str(text).encode("utf-8", "replace")
 
 
 def settled(session: Session) -> Session:

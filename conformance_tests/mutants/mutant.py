@@ -30,7 +30,7 @@ class Operator(StrEnum):
     SWAP_CONSTANT = "swap-constant"
     #: Two names or numbers of a record are exchanged, or a member does what its neighbour does.
     SWAP = "swap"
-    #: A capability is declared the other way round.
+    #: A capability is claimed that is not there, or one is denied that must be.
     LIE = "lie"
     #: Something that is there is declared absent, or the other way round.
     ABSENT = "absent"

@@ -170,3 +170,25 @@ def test_queues_lie_where_they_are_placed(arch: str, which: tuple[str, ...]) -> 
         assert {name: place.live for name, place in places.items()} == before
         assert rig.round_trip(40)[2]
     assert all(not place.live for place in places.values()), "placed memory goes back when the ring is closed"
+
+
+# ---- long life ----
+
+
+def test_a_queue_that_begins_late_counts_its_own_commands_and_is_recovered_as_it_began() -> None:
+    fault = FaultRule(action=FaultAction.LOST, opcode=2, count=1)
+    late = options(depth=3, first_ticket=(1 << 32) - 5, limit_ns=SECOND // 1000)
+    with Rig("sim-w32", late) as rig:
+        rig.drives[0].inject(fault)
+        for _ in range(2):
+            iocb = rig.ring.get_iocb()
+            iocb.read(rig.ring.targets[0], np.arange(20), BLOCK, rig.buffer, 0)
+            done = rig.run(iocb)
+            rig.ring.recover()
+        assert succeeded(done).all()
+        assert rig.ring.statistics().total("commands") == 20
+
+
+def test_a_first_ticket_that_no_word_holds_is_refused() -> None:
+    with pytest.raises(DepthInvalid, match="first_ticket=9223372036854775808"):
+        options(first_ticket=1 << 63)

@@ -86,7 +86,14 @@ class DeviceTables:
             base=self._memory.address,
             csts_address=csts,
         )
-        tables.fresh_queue(self._image, private, commands=commands, depth=pair.depth)
+        tables.fresh_queue(
+            self._image,
+            private,
+            commands=commands,
+            depth=pair.depth,
+            cq_depth=pair.cq_depth,
+            first=options.first_ticket,
+        )
 
     def _upload(self, where: tables.Section) -> None:
         self.stream.copy(self._memory.part(where.offset, where.nbytes), self._staging.part(where.offset, where.nbytes))

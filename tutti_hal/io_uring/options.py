@@ -56,6 +56,8 @@ class RingOptions:
         block: lanes of a block of the kernel, 1 to 256.
         lanes: lanes of a launch at most.
         use_sgl: address contiguous ranges by one SGL descriptor where the drive can; else always PRPs.
+        first_ticket: for tests of long life: queues begin as if so many commands had gone before, rounded down to
+            where both queues are at entry 0. Their words hold 63 bits, which no machine lives to see the end of.
     """
 
     depth: int = 256
@@ -70,6 +72,7 @@ class RingOptions:
     block: int = 128
     lanes: int = 1024
     use_sgl: bool = True
+    first_ticket: int = 0
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -79,6 +82,7 @@ class RingOptions:
             ("limit_ns", 1, 1 << 62),
             ("block", 1, 256),
             ("lanes", 1, 1 << 24),
+            ("first_ticket", 0, (1 << 63) - 1),
         ):
             value = getattr(self, name)
             if not low <= value <= high:

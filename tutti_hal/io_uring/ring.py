@@ -19,6 +19,7 @@ from tutti_hal.io_uring.options import Drive, RingOptions
 from tutti_hal.io_uring.registry import Registry
 from tutti_hal.io_uring.setup import create_pairs, find_targets
 from tutti_hal.io_uring.statistics import QueueStatistics, Statistics
+from tutti_hal.io_uring.tables import first_places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -335,9 +336,10 @@ class Ring:
     def statistics(self) -> Statistics:
         """Counters of every queue. Copies them from the device, behind what is enqueued on the ring's own stream."""
         per_drive = self.options.queues_per_drive
+        first, _ = first_places(self.options.first_ticket, self.options.depth, self.options.completion_depth)
         return Statistics(
             tuple(
-                QueueStatistics.of(state, row // per_drive, self._pairs[row].qid)
+                QueueStatistics.of(state, row // per_drive, self._pairs[row].qid, first)
                 for row, state in enumerate(self._tables.read_states())
             )
         )

@@ -44,13 +44,13 @@ class QueueStatistics:
     health: Health
 
     @classmethod
-    def of(cls, state: Any, drive: int, qid: int) -> QueueStatistics:
-        """From a ``ring_queue_state`` record."""
+    def of(cls, state: Any, drive: int, qid: int, first_ticket: int = 0) -> QueueStatistics:
+        """From a ``ring_queue_state`` record of a queue whose first ticket was ``first_ticket``."""
         same = ("completions", "doorbells", "cq_doorbells", "reaps", "cq_loads", "strays", "lates", "quarantined")
         return cls(
             drive=drive,
             qid=qid,
-            commands=int(state["ticket"]),
+            commands=int(state["ticket"]) - first_ticket,
             health=Health(int(state["health"])),
             **{name: int(state[name]) for name in same},
         )

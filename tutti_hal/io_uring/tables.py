@@ -133,18 +133,35 @@ def queue_row(
     return row
 
 
-def fresh_queue(image: NDArray[np.uint8], plan: PrivatePlan, *, commands: int, depth: int) -> None:
-    """Writes a queue's words as they are before its first command into the image."""
+def first_places(first: int, depth: int, cq_depth: int) -> tuple[int, int]:
+    """The ticket and the completion that a queue begins with when about ``first`` of each have gone before.
+
+    A drive begins at entry 0 of both queues, and its phase is 1 on laps of even number.
+    """
+    return first - first % depth, first - first % (2 * cq_depth)
+
+
+def fresh_queue(
+    image: NDArray[np.uint8], plan: PrivatePlan, *, commands: int, depth: int, cq_depth: int, first: int = 0
+) -> None:
+    """Writes a queue's words as they are before its first command into the image; ``first`` as `first_places`."""
     import numpy as np
 
+    ticket, completion = first_places(first, depth, cq_depth)
     section(image, plan.whole)[:] = 0
     state = section(image, plan.state).view(dtype("ring_queue_state"))[0]
     # With more commands than entries, the entries bound the first credits.
-    allowed = min(commands, depth - 1)
-    state["credits"] = allowed
-    state["allowed"] = allowed
+    room = min(commands, depth - 1)
+    state["credits"] = room
+    state["ticket"] = state["retired"] = state["sq_head"] = ticket
+    state["allowed"] = ticket + room
+    state["doorbell"] = ticket << 1
+    state["completion"] = completion << 1
+    state["cq_rung"] = completion
     cells = section(image, plan.cells).view(np.uint64)[:commands]
-    cells[:] = np.arange(commands, dtype=np.uint64) * np.uint64((1 << 16) + 1)
+    tickets = np.uint64(ticket) + np.arange(commands, dtype=np.uint64)
+    # A cell has room for the low 48 bits of a ticket.
+    cells[tickets % np.uint64(commands)] = (tickets << np.uint64(16)) | np.arange(commands, dtype=np.uint64)
 
 
 def section(image: NDArray[np.uint8], where: Section) -> NDArray[np.uint8]:

@@ -36,12 +36,23 @@ _FIRST_FACTS = ("cpu", "memory", "kernel", "compilers", "python", "watched")
 
 @dataclass(frozen=True)
 class RungRow:
-    """One rung: its level, what it is about, how many clauses it has, and whether it is the first red one."""
+    """One rung: its level, what it is about, its clauses, and whether it is the first red one.
+
+    Attributes:
+        clauses: how many the level has.
+        skipped: how many of them have cases that were skipped, or expected to fail and left out, on every arch.
+    """
 
     level: Level
     title: str
     clauses: int
+    skipped: int
     first_red: bool
+
+    @property
+    def tested(self) -> int:
+        """Clauses for which at least one case was run."""
+        return self.clauses - len(self.level.untested) - self.skipped
 
     @property
     def counts(self) -> tuple[tuple[Verdict, int], ...]:
@@ -149,9 +160,16 @@ def marks(options: RunOptions) -> tuple[tuple[str, str], ...]:
 def rungs(session: Session) -> tuple[RungRow, ...]:
     """The ladder, from L0 up."""
     first = session.ladder.first_red
-    clauses = [clause.level for clause in session.terms.spec.clauses.values()]
+    spec = session.terms.spec.clauses
+    clauses = [clause.level for clause in spec.values()]
+    found: dict[str, set[Verdict]] = {}
+    for instance in session.instances:
+        for clause, verdict in session.judgements[instance.id].clauses.items():
+            left_out = verdict is Verdict.XFAIL and instance.id not in session.outcomes
+            found.setdefault(clause, set()).add(Verdict.SKIP if left_out else verdict)
+    idle = [spec[clause].level for clause, verdicts in found.items() if verdicts == {Verdict.SKIP}]
     return tuple(
-        RungRow(level, LEVEL_TITLES[level.name], clauses.count(level.name), level is first)
+        RungRow(level, LEVEL_TITLES[level.name], clauses.count(level.name), idle.count(level.name), level is first)
         for level in session.ladder.levels
     )
 

@@ -138,13 +138,13 @@ def late(run: Run) -> Observations:
     at = np.arange(24)
     with Rig(run, {"depth": 6, "limit_ns": limit}, faults=faults) as rig:
         first = rig.submit("read", lba=at, offset=at * BLOCK)
-        came = _wait_for_all(rig)
+        came = wait_for_all(rig)
         # Nothing can be submitted, and lanes of this batch see what came.
         second = rig.submit("read", lba=at[:4], offset=0)
         return {"first": first, "came": came, "second": second, "counted": rig.counted()}
 
 
-def _wait_for_all(rig: Rig) -> bool:
+def wait_for_all(rig: Rig) -> bool:
     """Until every command that was fetched has its completion; false where that does not come to pass."""
     [pair] = rig.handles[0].pairs
     end = time.monotonic() + 5

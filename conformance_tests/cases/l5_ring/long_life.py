@@ -1,4 +1,4 @@
-"""Queues that have lived long: tickets and sequence numbers pass the boundaries of their words, and come to their end."""
+"""Queues that have lived long: tickets and sequence numbers pass the boundaries of their words, and reach their end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tutti_hal.conformance_tests.rig import BLOCK, SPOILT, Rig
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
-#: A cell keeps 48 bits of a ticket; the doorbell word 63 of a position: 2^63 commands are the end of a queue's life, 292
-#: years at a thousand million a second. No word of 64 bits is ever near its end.
+#: A cell keeps 48 bits of a ticket; the doorbell word 63 of a position: 2^63 commands are the end of a queue's life,
+#: 292 years at a thousand million a second. No word of 64 bits is ever near its end.
 _END = 1 << 63
 _START = {"2e32": (1 << 32) - 5, "2e48": (1 << 48) - 5, "2e63": _END - 200}
 

@@ -127,6 +127,21 @@ class BufferMemory(HostMemory):
         """Kernels' address."""
         return self.buffer.address + self.skip
 
+    def through(self, iommu: Iommu, *, contiguous: bool = False, alignment: int = 4096) -> BufferMemory:
+        """The same memory as drives behind another IOMMU reach it; it must be closed before this one.
+
+        Raises:
+            TuttiError: that IOMMU refused the range.
+        """
+        host, nbytes = self._address, self.nbytes
+        runs = iommu.map(host, nbytes, alignment, contiguous=contiguous)
+
+        def release() -> None:
+            if not iommu.closed:
+                iommu.unmap(host)
+
+        return BufferMemory(self.buffer, self.skip, nbytes, host, runs, release)
+
 
 class BufferDma:
     """A `Dma` over buffers of a device. It remembers what it gave and has not got back.

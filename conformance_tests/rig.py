@@ -135,6 +135,8 @@ class Rig:
         controllers: the drives themselves, to inject faults and to look at what they stored and counted.
         handles: how the host drives them.
         ring: over all of them.
+        iommus: the one that each drive is behind, the same for all of them unless they are apart.
+        mappings: `memory` as each drive reaches it.
         memory: registered as `buffer`; reach it by :meth:`put` and :meth:`get`.
     """
 
@@ -149,6 +151,7 @@ class Rig:
         contiguous: bool = False,
         places: Mapping[str, str] | None = None,
         stale: int = 0,
+        apart: bool = False,
     ) -> None:
         """Make one.
 
@@ -162,6 +165,7 @@ class Rig:
             places: ``submission_queue``, ``completion_queue``, ``data`` -> ``host`` or ``device``, where other than
                 the record has it.
             stale: what the memory of completion queues holds before the queues are made.
+            apart: each drive is behind an IOMMU of its own, and so reaches the same memory at other bus addresses.
 
         Raises:
             TuttiError: whatever the ring, a drive or the device refuses.
@@ -171,7 +175,15 @@ class Rig:
         self._stack = ExitStack()
         # Should a case end in between, or forget it.
         run.closing.callback(self.close)
-        self._make(options or {}, drives or [drive()], data_bytes, contiguous, places or {}, stale)
+        drives = drives or [drive()]
+        self.iommus = [self._stack.enter_context(Iommu(seed=run.seed + n)) for n in range(len(drives) if apart else 1)]
+        self.iommus += self.iommus[:1] * (len(drives) - len(self.iommus))
+        if apart:
+            # Or else they would all give the first run the same address.
+            for number, iommu in enumerate(self.iommus):
+                taken = BufferDma(run.device, iommu, "mapped").allocate((1 + number) << 14, contiguous=True)
+                self._stack.callback(taken.close)
+        self._make(options or {}, drives, data_bytes, contiguous, places or {}, stale)
         for rule in faults:
             self.controllers[0].inject(rule)
 
@@ -185,34 +197,41 @@ class Rig:
         stale: int,
     ) -> None:
         run, stack = self.run, self._stack
-        self.iommu = stack.enter_context(Iommu(seed=run.seed))
-        self.controllers = [stack.enter_context(make_controller(run, one, self.iommu)) for one in drives]
+        behind = list(zip(drives, self.iommus, strict=True))
+        self.controllers = [stack.enter_context(make_controller(run, one, iommu)) for one, iommu in behind]
         self.handles: list[ControllerHandle] = [
             bring_up(run.device, self.world, one, stack) for one in self.controllers
         ]
-        host = BufferDma(run.device, self.iommu, "mapped")
         page = max(handle.page_bytes for handle in self.handles)
-        self.memory = self._dma("data", places).allocate(data_bytes, contiguous=contiguous, alignment=page)
+        first = self.iommus[0]
+        self.memory = self._dma("data", places, first).allocate(data_bytes, contiguous=contiguous, alignment=page)
         stack.callback(self.memory.close)
+        self.mappings = [self.memory]
+        for iommu in self.iommus[1:]:
+            again = self.memory
+            if iommu is not first:
+                again = self.memory.through(iommu, contiguous=contiguous, alignment=page)
+                stack.callback(again.close)
+            self.mappings.append(again)
         over = [
             Drive(
                 handle=handle,
-                dma=host,
-                sq_dma=self._dma("submission_queue", places),
-                cq_dma=self._dma("completion_queue", places, stale),
+                dma=BufferDma(run.device, iommu, "mapped"),
+                sq_dma=self._dma("submission_queue", places, iommu),
+                cq_dma=self._dma("completion_queue", places, iommu, stale),
             )
-            for handle in self.handles
+            for handle, iommu in zip(self.handles, self.iommus, strict=True)
         ]
         self.options = RingOptions(**self._sizes() | dict(options))
         self.ring = Ring.init_queue(run.device, over, self.options, templates=run.subject.templates)
         stack.callback(self.ring.close)
-        self.buffer = self.ring.register([self.memory] * len(over))
+        self.buffer = self.ring.register(self.mappings)
         self.stream: Stream = stack.enter_context(run.device.create_stream())
 
-    def _dma(self, what: str, places: Mapping[str, str], stale: int = 0) -> BufferDma:
+    def _dma(self, what: str, places: Mapping[str, str], iommu: Iommu, stale: int = 0) -> BufferDma:
         place = places.get(what, self.run.profile.record.placement[what])
         kind = "device" if place == "device" and "device" in placements(self.run.profile.record) else "mapped"
-        return BufferDma(self.run.device, self.iommu, kind, stale=stale)
+        return BufferDma(self.run.device, iommu, kind, stale=stale)
 
     def _sizes(self) -> dict[str, Any]:
         # Two blocks of half a dozen lanes: two partial waves.

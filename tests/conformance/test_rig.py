@@ -85,12 +85,23 @@ def test_a_kernel_that_failed_does_not_keep_the_rig_from_closing(tmp_path: Path)
 
 def test_stale_memory_is_not_clean(run: Run) -> None:
     with Rig(run) as rig:
-        dma = BufferDma(run.device, rig.iommu, "mapped", stale=0x5A)
+        dma = BufferDma(run.device, rig.iommus[0], "mapped", stale=0x5A)
         memory = dma.allocate(100)
         assert memory.read(0, 4) == b"\x5a" * 4
         assert list(dma.live) == [memory.address]
         memory.close()
         assert not dma.live
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_drives_that_are_apart_reach_the_same_memory_elsewhere(run: Run, contiguous: bool) -> None:
+    with Rig(run, drives=[drive(), drive()], apart=True, contiguous=contiguous) as rig:
+        one, other = rig.mappings
+        assert (one.address, one.nbytes) == (other.address, other.nbytes)
+        assert {bus for bus, _ in one.runs}.isdisjoint(bus for bus, _ in other.runs)
+    with Rig(run, drives=[drive(), drive()]) as rig:
+        assert rig.mappings[0] is rig.mappings[1]
+        assert rig.iommus[0] is rig.iommus[1]
 
 
 def test_an_ablation_bounds_the_drives(tmp_path: Path) -> None:

@@ -57,9 +57,8 @@ def _(seen: Seen) -> None:
     uses = [used.count(int(first["identifiers"][row])) for row in (1, 4)]
     seen.equal("ring.timeout.cid_quarantined", "uses of the identifiers that were withdrawn", uses, [1, 1])
     given = seen["counted"]["drives"][0]["io"]
-    seen.equal(
-        "ring.timeout.queue_marked", "commands that the drive was given, before and after", given, {"2": len(sent)}
-    )
+    wanted = {"2": len(sent)}
+    seen.equal("ring.timeout.queue_marked", "commands that the drive was given, before and after", given, wanted)
 
 
 @case(
@@ -111,7 +110,7 @@ _USES = 300
     budget_s=30.0,
 )
 def identifier_all_ones(run: Run) -> Observations:
-    """The last row of the table of commands, used as often as there are generations, never makes the identifier FFFFh."""
+    """The last row of the commands, used as often as there are generations, never makes the identifier FFFFh."""
     # All rows but the last are held by slow commands: so the last one alone is used, again and again.
     slow_ns = 6_000_000 if run.world is not None else 400_000_000
     slow = FaultRule(action=FaultAction.DELAY, opcode=2, count=_ROWS - 1, delay_ns=slow_ns)

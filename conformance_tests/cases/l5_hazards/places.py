@@ -1,4 +1,4 @@
-"""Numbers that come to their end and places that are used again: tickets, odd depths, full rings, laps, fetched entries."""
+"""Numbers that come to their end, and places used again: tickets, odd depths, full rings, laps, fetched entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _LAST = (1 << 64) - 1
     "hazard/h05.tickets_beyond_32_bits",
     level="L5",
     clauses=("ring.sq.ticket_never_wraps", "ring.sq.slot_sequence"),
-    kernels=("probe_ring",),
+    kernels=("probe_ring", "ring"),
+    budget_s=30.0,
 )
 def tickets_beyond_32_bits(run: Run) -> Observations:
     """The command after the last one of 32 bits, on one queue, has the next place, and so has every later one."""
@@ -32,7 +33,15 @@ def tickets_beyond_32_bits(run: Run) -> Observations:
     run.launch(run.kernel("probe_ring", "probe_ring_places"), 1, 64, *columns, len(rows), laps, slots)
     words = ("ticket", "doorbell", "completion", "credits", "retired", "sq_head", "allowed", "cq_rung")
     bits = {name: 8 * dtype("ring_queue_state")[name].itemsize for name in words}
-    return {"rows": rows, "laps": run.read(laps, np.uint64), "slots": run.read(slots, np.uint64), "bits": bits}
+    # A queue in which the 2^32nd command is sent, and the slots of laps before and after it are told apart.
+    life = trips(run, {"depth": 7, "first_ticket": (1 << 32) - 20, "lanes": 6, "block": 3}, 40, ("random", "pct"))
+    return {
+        "life": life,
+        "rows": rows,
+        "laps": run.read(laps, np.uint64),
+        "slots": run.read(slots, np.uint64),
+        "bits": bits,
+    }
 
 
 @tickets_beyond_32_bits.judge
@@ -42,6 +51,9 @@ def _(seen: Seen) -> None:
     slots = np.array([index % length for index, length, _ in rows], np.uint64)
     seen.equal("ring.sq.slot_sequence", "laps of tickets", seen["laps"], laps)
     seen.equal("ring.sq.slot_sequence", "places of tickets", seen["slots"], slots)
+    for one in seen["life"]:
+        judge_completed(seen, "ring.sq.ticket_never_wraps", one)
+        judge_counts(seen, "ring.sq.slot_sequence", one)
     narrow = [name for name, bits in seen["bits"].items() if bits != 64]
     seen.holds("ring.sq.ticket_never_wraps", "every number of a queue has 64 bits", not narrow, narrow, seen["bits"])
 
@@ -138,7 +150,7 @@ def _(seen: Seen) -> None:
     axes={"lag": (0, 1, 3)},
 )
 def fetched_is_not_done(run: Run) -> Observations:
-    """A drive that fetches much and completes it late and out of order: a fetched entry is free, its command not done."""
+    """A drive fetches much and completes it late and out of order: a fetched entry is free, its command not done."""
     slow = drive(
         order=CompletionOrder.RANDOM, hold_ns=4000, latency_ns=3000, fetch_batch=2, sqhd_lag=int(run.axes["lag"])
     )

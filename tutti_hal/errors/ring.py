@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tutti_hal.errors.base import TuttiError
+
+if TYPE_CHECKING:
+    from tutti_hal.io_uring.recovery import QueueRecovery
 
 
 class RingError(TuttiError):
@@ -51,3 +56,13 @@ class RingBusy(RingError):
     """What was asked cannot be done while a batch is in flight."""
 
     id = "TT-RING-BUSY"
+
+
+class RecoveryFailed(RingError):
+    """A queue could not be made to work again by any step; `results` says how far each queue came."""
+
+    id = "TT-RING-RECOVERY"
+
+    def __init__(self, tried: str, found: str, fix: str, results: tuple[QueueRecovery, ...]) -> None:
+        super().__init__(tried, found, fix)
+        self.results = results

@@ -5,6 +5,7 @@ from tutti_hal.io_uring.completion import completion_dtype, succeeded
 from tutti_hal.io_uring.iocb import Iocb
 from tutti_hal.io_uring.layout import Access, Health, State, Why
 from tutti_hal.io_uring.options import Drive, RingOptions
+from tutti_hal.io_uring.recovery import QueueRecovery, RecoveryLimits, Step, StepFailure
 from tutti_hal.io_uring.ring import Ring
 from tutti_hal.io_uring.statistics import QueueStatistics, Statistics
 
@@ -15,12 +16,16 @@ __all__ = [
     "Health",
     "Iocb",
     "Operation",
+    "QueueRecovery",
     "QueueStatistics",
+    "RecoveryLimits",
     "RegisteredBuffer",
     "Ring",
     "RingOptions",
     "State",
     "Statistics",
+    "Step",
+    "StepFailure",
     "Target",
     "Why",
     "completion_dtype",

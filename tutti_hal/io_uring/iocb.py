@@ -60,6 +60,11 @@ class Iocb(Batch):
         """Bytes of the packed requests: what one copy takes to the device."""
         return self.command_count * dtype("ring_request").itemsize
 
+    @property
+    def packed(self) -> NDArray[np.void]:
+        """The packed requests, as ``ring_request`` records."""
+        return self.staging.numpy(dtype("ring_request"))[: self.command_count]
+
     def close(self) -> None:
         """Gives the memory back."""
         self._made.close()

@@ -22,6 +22,8 @@ STATE_SHIFT = 24
 SQE_BYTES, CQE_BYTES = 64, 16
 #: Commands that one queue may have outstanding: leaves two bits of an identifier for its generation.
 MAX_COMMANDS = 1 << 14
+#: Flags of a command word: its end is not known (busy or quarantined); its completion came late and was counted.
+COMMAND_OPEN, COMMAND_ENDED_LATE = 3 << 16, 4 << 16
 
 
 class State(IntEnum):

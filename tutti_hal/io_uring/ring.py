@@ -16,6 +16,7 @@ from tutti_hal.io_uring.device_tables import DeviceTables
 from tutti_hal.io_uring.iocb import Iocb, Stage
 from tutti_hal.io_uring.layout import Access, dtype
 from tutti_hal.io_uring.options import Drive, RingOptions
+from tutti_hal.io_uring.recovery import QueueRecovery, Recovery, RecoveryLimits, rows_in_use
 from tutti_hal.io_uring.registry import Registry
 from tutti_hal.io_uring.setup import create_pairs, find_targets
 from tutti_hal.io_uring.statistics import QueueStatistics, Statistics
@@ -315,23 +316,32 @@ class Ring:
         self._require_idle("resume")
         self._epoch = int(self._epoch_word.numpy(np.uint32)[0])
 
-    def recover(self) -> int:
-        """Deletes and creates again every queue that is not well, and returns how many there were.
+    def recover(self, limits: RecoveryLimits | None = None, *, drive: int | None = None) -> tuple[QueueRecovery, ...]:
+        """Makes every queue that is not well work again. Returns what became of each; nothing when all were well.
 
-        Blocks for a few admin commands per queue. Commands whose end was not known are over when it returns: the
-        drive moves none of their data any more.
+        Three steps, each in its own time, until one helps: the commands without an end are aborted; the queue pair is
+        deleted and created again; the drive is reset. A command whose end was not known is over when its queue works:
+        the drive moves none of its data any more. Batches may be in flight on other queues and go on meanwhile.
+
+        A reset takes all queue pairs of the drive, also those that somebody else made on its handle, and its event
+        requests. It needs that no batch in flight uses the drive.
+
+        Args:
+            limits: how long each step may take; None takes `RecoveryLimits`.
+            drive: only the queues of this drive; None takes all.
 
         Raises:
-            RingBusy: a batch is in flight.
-            ControllerError: a drive does not answer: reset it, and make the ring anew.
+            RingBusy: a batch in flight has requests for a queue that is not well.
+            RecoveryFailed: no step helped some queue: the drive is gone, does not come back, or came back another
+                one. Its ``results`` tell of all queues. Those that work go on; the others take no commands, and
+                keep the registered buffers. It may be tried again.
         """
-        self._require_idle("recover queues")
-        sick = [row for row, queue in enumerate(self.statistics().queues) if queue.health]
-        for row in sick:
-            drive = self._drives[row // self.options.queues_per_drive]
-            self._pairs[row] = drive.handle.recreate_queue_pair(self._pairs[row])
-            self._tables.renew_queue(row, self._pairs[row])
-        return len(sick)
+        busy: set[int] = set()
+        for iocb in self._iocbs:
+            if iocb.stage is Stage.IN_FLIGHT and iocb.command_count:
+                busy |= rows_in_use(iocb.packed, self._targets, self.options)
+        recovery = Recovery(self._drives, self.options, self._targets, self._pairs, self._tables)
+        return recovery.run(frozenset(busy), limits or RecoveryLimits(), drive)
 
     def statistics(self) -> Statistics:
         """Counters of every queue. Copies them from the device, behind what is enqueued on the ring's own stream."""

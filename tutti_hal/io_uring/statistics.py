@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+#: Fields of ``ring_queue_state`` that only count.
+COUNTERS = ("completions", "doorbells", "cq_doorbells", "reaps", "cq_loads", "strays", "lates", "quarantined")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatistics:
     """Counters of one queue since it was made; `health` is as of now.
@@ -46,13 +50,12 @@ class QueueStatistics:
     @classmethod
     def of(cls, state: Any, drive: int, qid: int, first_ticket: int = 0) -> QueueStatistics:
         """From a ``ring_queue_state`` record of a queue whose first ticket was ``first_ticket``."""
-        same = ("completions", "doorbells", "cq_doorbells", "reaps", "cq_loads", "strays", "lates", "quarantined")
         return cls(
             drive=drive,
             qid=qid,
             commands=int(state["ticket"]) - first_ticket,
             health=Health(int(state["health"])),
-            **{name: int(state[name]) for name in same},
+            **{name: int(state[name]) for name in COUNTERS},
         )
 
 

@@ -141,27 +141,50 @@ def first_places(first: int, depth: int, cq_depth: int) -> tuple[int, int]:
     return first - first % depth, first - first % (2 * cq_depth)
 
 
-def fresh_queue(
-    image: NDArray[np.uint8], plan: PrivatePlan, *, commands: int, depth: int, cq_depth: int, first: int = 0
+def idle_queue(
+    image: NDArray[np.uint8],
+    plan: PrivatePlan,
+    queue: np.void,
+    *,
+    used: NDArray[np.uint64] | None = None,
+    ticket: int = 0,
+    head: int = 0,
 ) -> None:
-    """Writes a queue's words as they are before its first command into the image; ``first`` as `first_places`."""
+    """Writes a queue's words into the image as they are when nothing is outstanding. Its counters start at 0.
+
+    Args:
+        image: of all tables.
+        plan: the queue's.
+        queue: its ``ring_queue``.
+        used: the identifier that each row had last: its next one is of the next generation, so that the drive's late
+            completion names none that is in use. None for a queue that never was.
+        ticket: the next one; all before it have ended. See `first_places` for a new queue.
+        head: completions taken so far, likewise.
+    """
     import numpy as np
 
-    ticket, completion = first_places(first, depth, cq_depth)
     section(image, plan.whole)[:] = 0
     state = section(image, plan.state).view(dtype("ring_queue_state"))[0]
+    commands = int(queue["command_limit"])
     # With more commands than entries, the entries bound the first credits.
-    room = min(commands, depth - 1)
-    state["credits"] = room
+    credits = min(commands, int(queue["sq_depth"]) - 1)
+    state["credits"] = credits
     state["ticket"] = state["retired"] = state["sq_head"] = ticket
-    state["allowed"] = ticket + room
+    state["allowed"] = ticket + credits
     state["doorbell"] = ticket << 1
-    state["completion"] = completion << 1
-    state["cq_rung"] = completion
+    state["completion"] = head << 1
+    state["cq_rung"] = head
+    rows = np.arange(commands, dtype=np.uint64)
+    identifiers = rows
+    if used is not None:
+        bits = np.uint64(queue["index_bits"])
+        generation = ((used >> bits) + np.uint64(1)) % np.uint64(queue["generations"])
+        identifiers = generation << bits | rows
+        section(image, plan.commands).view(np.uint64)[:commands] = used
     cells = section(image, plan.cells).view(np.uint64)[:commands]
-    tickets = np.uint64(ticket) + np.arange(commands, dtype=np.uint64)
+    tickets = np.uint64(ticket) + rows
     # A cell has room for the low 48 bits of a ticket.
-    cells[tickets % np.uint64(commands)] = (tickets << np.uint64(16)) | np.arange(commands, dtype=np.uint64)
+    cells[tickets % np.uint64(commands)] = tickets << np.uint64(16) | identifiers
 
 
 def section(image: NDArray[np.uint8], where: Section) -> NDArray[np.uint8]:

@@ -157,7 +157,8 @@ class AdminQueue:
         """
         tried = self._waiting.get(cid, "wait for an admin command")
         registers = self._access.registers
-        deadline = registers.now_ns() + timeout_ns
+        began = registers.now_ns()
+        deadline = self._access.deadline_ns(timeout_ns)
         while True:
             late = registers.now_ns() >= deadline
             cqe = self.result(cid)
@@ -168,7 +169,9 @@ class AdminQueue:
                 self._waiting.pop(cid, None)
                 self._quarantined.add(cid)
                 raise ControllerTimeout(
-                    tried, f"no completion after {timeout_ns / 1e9:g} s", "Reset the controller, then try again."
+                    tried,
+                    f"no completion after {max(deadline - began, 0) / 1e9:g} s",
+                    "Reset the controller, then try again.",
                 )
             registers.pause()
 

@@ -22,6 +22,8 @@ from tutti_hal.nvme.queues import NamespaceInfo, QueuePair
 from tutti_hal.nvme.sqe import NSID_ALL, Sqe
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from tutti_hal.nvme.bringup import RegisterAccess
     from tutti_hal.nvme.cqe import Cqe
     from tutti_hal.nvme.memory import Dma, DmaMemory
@@ -51,6 +53,23 @@ class AdminCommands:
     def _require_open(self, tried: str) -> None:
         if not self._open:
             raise ControllerError(tried, "the handle is closed", "Open the controller again.")
+
+    def within(self, timeout_ns: int) -> AbstractContextManager[None]:
+        """Bounds all waits inside together, commands and resets alike, in the registers' clock.
+
+        A wait that is cut short raises `ControllerTimeout`, as one that ran into its own deadline. May be nested.
+        """
+        return self._access.within(timeout_ns)
+
+    @property
+    def now_ns(self) -> int:
+        """The registers' clock, in which all waits are measured."""
+        return self._access.registers.now_ns()
+
+    @property
+    def deadline_ns(self) -> int:
+        """When all waits end, in the registers' clock: inside `within` its end, else so long as a command may take."""
+        return self._access.deadline_ns(self._command_timeout_ns)
 
     def _allocate(self, nbytes: int) -> DmaMemory:
         """Contiguous, page aligned memory that lives until it is released or the controller is disabled."""

@@ -6,7 +6,7 @@ reports a fatal error.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from tutti_hal.nvme.registers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tutti_hal.nvme.memory import Registers
 
@@ -48,6 +48,22 @@ class RegisterAccess:
 
     def __init__(self, registers: Registers) -> None:
         self.registers = registers
+        self._until_ns: int | None = None
+
+    @contextmanager
+    def within(self, timeout_ns: int) -> Iterator[None]:
+        """Ends every wait inside after so long all in all, where its own deadline is later. May be nested."""
+        outer = self._until_ns
+        self._until_ns = self.deadline_ns(timeout_ns)
+        try:
+            yield
+        finally:
+            self._until_ns = outer
+
+    def deadline_ns(self, timeout_ns: int) -> int:
+        """When a wait that may take so long ends, in the registers' clock."""
+        own = self.registers.now_ns() + timeout_ns
+        return own if self._until_ns is None else min(own, self._until_ns)
 
     def load64(self, offset: int) -> int:
         """Reads a 64-bit register as two halves, low half first."""
@@ -112,7 +128,8 @@ class RegisterAccess:
             ControllerTimeout: not within `timeout_ns`.
             ControllerFatal: CFS was set meanwhile; not with `fatal_ends` False, as a reset clears it.
         """
-        deadline = self.registers.now_ns() + timeout_ns
+        began = self.registers.now_ns()
+        deadline = self.deadline_ns(timeout_ns)
         while True:
             # The clock is read first: a controller that became ready while this thread did not run is not late.
             late = self.registers.now_ns() >= deadline
@@ -122,7 +139,7 @@ class RegisterAccess:
             if late:
                 raise ControllerTimeout(
                     tried,
-                    f"CSTS is still {status.value:#x} after {timeout_ns / 1e9:g} s",
+                    f"CSTS is still {status.value:#x} after {max(deadline - began, 0) / 1e9:g} s",
                     "Reset the drive (nvme reset, or power), then open it again.",
                 )
             self.registers.pause()

@@ -218,9 +218,12 @@ class QueueCommands(AdminCommands):
         held = (pair.sq_memory, pair.cq_memory, pair.sq_listing, pair.cq_listing)
         return [m for m in self._memory if any(m is h for h in held)]
 
-    def _delete(self, pair: QueuePair) -> None:
+    def _require_pair(self, pair: QueuePair, tried: str) -> None:
         if pair.epoch != self.epoch or self._pairs.get(pair.qid) != pair:
-            raise QueueInvalid(f"delete queue pair {pair.qid}", "it does not exist any more", "Use `pairs`.")
+            raise QueueInvalid(tried, "it does not exist any more", "Use `pairs`.")
+
+    def _delete(self, pair: QueuePair) -> None:
+        self._require_pair(pair, f"delete queue pair {pair.qid}")
         try:
             self.execute(commands.delete_sq(pair.qid))
         except CommandFailed as error:
@@ -229,6 +232,19 @@ class QueueCommands(AdminCommands):
                 raise
         self.execute(commands.delete_cq(pair.qid))
         del self._pairs[pair.qid]
+
+    def write_cq_head(self, pair: QueuePair, slot: int) -> None:
+        """Tells the controller that the completions before a slot were taken: for a host that takes them itself.
+
+        Raises:
+            QueueInvalid: it is no pair of this handle, or of an earlier epoch.
+        """
+        self._require_pair(pair, f"take completions of queue pair {pair.qid}")
+        self._access.registers.store32(pair.cq_head_offset, slot)
+
+    def pause(self) -> None:
+        """Lets a moment pass, as the handle's own waits do between two looks."""
+        self._access.registers.pause()
 
     def recreate_queue_pair(self, pair: QueuePair) -> QueuePair:
         """Deletes a pair and creates it again over the same memory: head, tail and phase start anew.

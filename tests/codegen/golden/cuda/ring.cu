@@ -838,21 +838,26 @@ TT_DEVICE TT_INLINE uint32_t ring_queue_row(const ring_target *targets, const ri
     return target->queue_first + (queues & 0xffffu) + (count > 1 ? wave % count : 0);
 }
 
+// What the drive's status register says of it, as RING_HEALTH bits: 0 when nothing is wrong, or kernels cannot read it.
+TT_DEVICE TT_INLINE uint32_t ring_drive_health(const ring_queue *queue) {
+    if (!queue->csts) {
+        return 0;
+    }
+    const uint32_t csts = tt_mmio_load_u32(tt_address_as<tt_mmio32>(queue->csts));
+    return csts == 0xffffffffu ? RING_HEALTH_GONE : csts & 2 ? RING_HEALTH_FATAL : 0;
+}
+
 // Withdraws a command that is not waited for any longer, so that its completion is not believed when it comes. Returns
 // the request's last state; RING_IN_FLIGHT when a reaper was quicker, whose status comes without further waiting.
 TT_DEVICE TT_INLINE uint32_t ring_withdraw(const ring_queue *queue, const ring_status *status, uint32_t status_row,
                                            bool stopped) {
     ring_queue_state *state = ring_state_of(queue);
-    uint32_t verdict = stopped ? RING_STOPPED : RING_TIMED_OUT;
-    uint32_t health = stopped ? RING_HEALTH_STOPPED : RING_HEALTH_TIMED_OUT;
-    if (!stopped && queue->csts) {
-        const uint32_t csts = tt_mmio_load_u32(tt_address_as<tt_mmio32>(queue->csts));
-        if (csts == 0xffffffffu) {
-            verdict = RING_GONE;
-            health = RING_HEALTH_GONE;
-        } else if (csts & 2) {
-            health |= RING_HEALTH_FATAL;
-        }
+    uint32_t verdict = RING_STOPPED;
+    uint32_t health = RING_HEALTH_STOPPED;
+    if (!stopped) {
+        health = ring_drive_health(queue);
+        verdict = health & RING_HEALTH_GONE ? RING_GONE : RING_TIMED_OUT;
+        health |= verdict == RING_GONE ? 0 : RING_HEALTH_TIMED_OUT;
     }
     const uint32_t identifier = tt_load_relaxed_dev_u32(&status->identifier);
     tt_word64 *command = ring_word(queue->commands, identifier & ((1u << queue->index_bits) - 1));
@@ -903,6 +908,7 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
     uint32_t fit = 0;            // [next, next + fit) were found fit to be submitted
     uint32_t step = 0, idle = 0; // since the start, and since this lane last got on
     uint32_t why = 0;            // not 0: this lane submits nothing more
+    uint32_t starved = ~0u;      // the queue that had no place for this lane in its time: it asks that one no more
 
     for (ring_lanes alive = ring_ballot(lanes, oldest < count); alive; alive = ring_ballot(lanes, oldest < count)) {
         uint32_t sent = 0; // or skipped
@@ -919,6 +925,8 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
                 const uint32_t health = tt_load_relaxed_dev_u32(&ring_state_of(&queues[next_queue])->health);
                 if (health) {
                     skip = health & RING_HEALTH_GONE ? RING_GONE << RING_STATE_SHIFT : RING_WHY_QUEUE_FAILED;
+                } else if (next_queue == starved) {
+                    skip = RING_WHY_STARVED;
                 }
             }
             while (!skip && fit < RING_BURST) {
@@ -1007,7 +1015,10 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
             if (idle == 1) {
                 tt_store_relaxed_dev_u64(&status->submitted_ns, tt_clock_ns());
             } else if (tt_clock_ns() - tt_load_relaxed_dev_u64(&status->submitted_ns) >= limit_ns) {
-                why = RING_WHY_STARVED;
+                // A drive that is gone gives no place back either; and a queue that stands still holds up no other.
+                const ring_queue *queue = &queues[oldest_queue];
+                tt_atomic_or_dev_u32(&ring_state_of(queue)->health, ring_drive_health(queue) & RING_HEALTH_GONE);
+                starved = oldest_queue;
             }
         }
         if ((moved && oldest >= count) || idle == RING_IDLE_STEPS) {

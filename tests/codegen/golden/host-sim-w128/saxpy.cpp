@@ -24,7 +24,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"saxpy", tt_entry_saxpy, 4, 1024, tt_sizes_saxpy, tt_names_saxpy},
 };
 
-static const char tt_content_hash[] = "f9d2773668c38495519fb13ff18e9d7ec5ec1cfdc188f2aa9a40021e3347e465";
+static const char tt_content_hash[] = "724fee453cd752c8aedfd66779e0e56e6f4c52a0e41da6f9f0c48fb68be8f9b3";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

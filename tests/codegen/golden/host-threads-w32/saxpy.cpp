@@ -24,7 +24,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"saxpy", tt_entry_saxpy, 4, 1024, tt_sizes_saxpy, tt_names_saxpy},
 };
 
-static const char tt_content_hash[] = "19638b568831d0dafb72e14645a7186c87e32c8c9cadc3e7f786661743b1c6a1";
+static const char tt_content_hash[] = "2607d5cb6ab97917edb53842381587d82b691937a6e260f7ce20f034098c5d9f";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

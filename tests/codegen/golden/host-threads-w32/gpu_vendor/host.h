@@ -22,6 +22,7 @@
 #define TT_HAS_TIME_SLEEP 1
 #define TT_HAS_DEBUG_PRINT 1
 #define TT_HAS_PROGRESS_LANES_INDEPENDENT 0
+#define TT_HAS_ENGINE_SIMULATION 0
 
 // One bit for each lane of a wave.
 typedef uint32_t tt_mask;

@@ -1,0 +1,59 @@
+"""Completions taken by the host, from a queue that no kernel uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tutti_hal.io_uring.layout import CQE_BYTES
+
+if TYPE_CHECKING:
+    from tutti_hal.io_uring.device_tables import QueueWords
+    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.queues import QueuePair
+
+
+class CompletionTaker:
+    """Takes what lies in a completion queue from where the kernels stopped, and tells the drive so.
+
+    Args:
+        handle: of the drive.
+        pair: the queue.
+        words: its words, at rest.
+        identifiers: commands whose completion is waited for.
+    """
+
+    def __init__(
+        self, handle: ControllerHandle, pair: QueuePair, words: QueueWords, identifiers: Iterable[int]
+    ) -> None:
+        self._handle, self._pair = handle, pair
+        self._told = int(words.state["cq_rung"])
+        #: Completions taken since the queue was made, by kernels and here.
+        self.head = int(words.state["completion"]) >> 1
+        #: Commands whose completion has not come.
+        self.open = set(identifiers)
+        #: Completions of such commands: late, and of no use to anybody but that their command has ended.
+        self.lates = 0
+        #: Completions of unknown, repeated or outdated identifiers: not believed.
+        self.strays = 0
+
+    def take(self) -> None:
+        """Takes all that is there, which is at most the queue's depth. Never blocks."""
+        pair, memory = self._pair, self._pair.cq_memory
+        while True:
+            lap, slot = divmod(self.head, pair.cq_depth)
+            # Dword 3 first: the drive writes it last. Its phase is 1 on the first lap, then the other way round.
+            dword_3 = memory.load32(slot * CQE_BYTES + 12)
+            if dword_3 >> 16 & 1 == lap & 1:
+                break
+            dword_2 = memory.load32(slot * CQE_BYTES + 8)
+            identifier = dword_3 & 0xFFFF
+            if dword_2 >> 16 == pair.qid and identifier in self.open:
+                self.open.remove(identifier)
+                self.lates += 1
+            else:
+                self.strays += 1
+            self.head += 1
+        if self.head != self._told:
+            self._handle.write_cq_head(pair, self.head % pair.cq_depth)
+            self._told = self.head

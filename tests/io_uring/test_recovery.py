@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rig import BLOCK, Rig, drive
@@ -9,6 +11,7 @@ from rig import BLOCK, Rig, drive
 from tutti_hal.backends.host.sim import SimOptions
 from tutti_hal.errors import CommandFailed, ControllerFatal, ControllerGone, RecoveryFailed, RingBusy, RingError
 from tutti_hal.io_uring import (
+    Drive,
     Health,
     Iocb,
     QueueRecovery,
@@ -187,16 +190,15 @@ def test_a_drive_that_says_it_aborted_and_did_not_is_not_believed_for_ever() -> 
 
 @pytest.mark.parametrize("placed", [False, True])
 def test_a_fatal_drive_is_reset_and_the_other_one_is_left_alone(placed: bool) -> None:
-    from dataclasses import replace
 
-    def adjust(rig: Rig, one: object) -> object:
-        return replace(one, sq_dma=one.dma, cq_dma=one.dma) if placed else one  # type: ignore[attr-defined, type-var]
+    def adjust(_: Rig, one: Drive) -> Drive:
+        return replace(one, sq_dma=one.dma, cq_dma=one.dma) if placed else one
 
     with Rig(
         "sim-w32",
         options(queues=(1, 1)),
         drives=[drive(), drive()],
-        adjust=adjust,  # type: ignore[arg-type]
+        adjust=adjust,
     ) as rig:
         assert works(rig)
         other = rig.ring.statistics().queues[2:]
@@ -226,7 +228,7 @@ def test_a_drive_that_does_not_come_back_is_told_and_may_be_tried_again() -> Non
         rig.run(reads(rig, target=1))
         assert rig.world is not None
         began = rig.world.now_ns
-        with pytest.raises(RecoveryFailed, match="TT-RING-RECOVERY.*1 do not work") as caught:
+        with pytest.raises(RecoveryFailed, match=r"TT-RING-RECOVERY.*1 do not work") as caught:
             rig.ring.recover(LIMITS)
         assert rig.world.now_ns - began <= (LIMITS.abort_ns + LIMITS.recreate_ns + LIMITS.reset_ns) * 1.1
         first, second = caught.value.results
@@ -237,9 +239,11 @@ def test_a_drive_that_does_not_come_back_is_told_and_may_be_tried_again() -> Non
             rig.ring.unregister(rig.buffer)
         assert (rig.run(reads(rig))["state"] == State.NOT_RUN).all()
         assert succeeded(rig.run(reads(rig, target=1))).all()
-        # Only power makes it well: then its admin queue is gone too, and its register status is all fresh.
+        # Only power makes it well. A register write wakes it: it is an agent that acts when something happens.
         rig.drives[0].clear_faults()
         rig.drives[0].power_cut(survive=1.0)
+        rig.world.store(rig.drives[0].bar_address + 0xC, 0)
+        rig.world.run(4096)
         (again,) = rig.ring.recover(LIMITS)
         assert again.step is Step.RESET
         assert works(rig)

@@ -115,9 +115,7 @@ class DeviceTables:
     def _begin(self, row: int, used: NDArray[np.uint64] | None = None) -> None:
         """A queue's own words as they are before its first command."""
         queue = self._queue(row)
-        ticket, head = tables.first_places(
-            self._options.first_ticket, int(queue["sq_depth"]), int(queue["cq_depth"])
-        )
+        ticket, head = tables.first_places(self._options.first_ticket, int(queue["sq_depth"]), int(queue["cq_depth"]))
         tables.idle_queue(self._image, self._plan.private[row], queue, used=used, ticket=ticket, head=head)
 
     @property

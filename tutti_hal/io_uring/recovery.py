@@ -18,6 +18,7 @@ from tutti_hal.io_uring.completion_taker import CompletionTaker
 from tutti_hal.io_uring.layout import COMMAND_ENDED_LATE, COMMAND_OPEN
 from tutti_hal.io_uring.setup import find_targets
 from tutti_hal.io_uring.statistics import QueueStatistics
+from tutti_hal.io_uring.tables import first_places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -215,9 +216,11 @@ class Recovery:
         return range(number * per, (number + 1) * per)
 
     def _patient(self, row: int, words: QueueWords) -> _Patient:
-        number = self._drive_of(row)
+        number, options = self._drive_of(row), self._options
         now = self._drives[number].handle.now_ns
-        return _Patient(row, QueueStatistics.of(words.state, number, self._pairs[row].qid), words, now, ended_ns=now)
+        first, _ = first_places(options.first_ticket, options.depth, options.completion_depth)
+        before = QueueStatistics.of(words.state, number, self._pairs[row].qid, first)
+        return _Patient(row, before, words, now, ended_ns=now)
 
     def _try(self, step: Step, patients: Sequence[_Patient], limits: RecoveryLimits) -> None:
         """One step for one queue, or a reset for all of a drive; what it raises is written down."""

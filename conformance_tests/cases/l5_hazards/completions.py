@@ -29,7 +29,7 @@ def stale_completion(run: Run) -> Observations:
         rig.controllers[0].inject(fault)
         rig.submit("read", lba=at, offset=0)
         # Now its memory holds completions of both phases.
-        recovered = rig.ring.recover()
+        recovered = len(rig.ring.recover())
         return {"first": first, "recovered": recovered, "second": round_trip(rig, 20)}
 
 

@@ -208,7 +208,7 @@ def dead_after_timeout(run: Run) -> Observations:
     with Rig(run, {"depth": 5, "limit_ns": Rig.short_ns(run)}, drives=[drive(), drive()], faults=[lost]) as rig:
         ends = [rig.submit("read", target=at % 2, lba=at // 2, offset=0) for _ in range(3)]
         counted = rig.counted()
-        recovered = rig.ring.recover()
+        recovered = len(rig.ring.recover())
         return {"ends": ends, "counted": counted, "recovered": recovered, "after": round_trip(rig, 20)}
 
 

@@ -81,7 +81,7 @@ def identifier_lost(run: Run) -> Observations:
             ended = rig.submit("read", lba=at, offset=0)
             withdrawn = rig.counted()["ring"]["quarantined"]
             rig.controllers[0].clear_faults()
-            lives.append([ended["state"].count("TIMED_OUT"), withdrawn, rig.ring.recover()])
+            lives.append([ended["state"].count("TIMED_OUT"), withdrawn, len(rig.ring.recover())])
         return {"lives": lives, "after": round_trip(rig, 24)}
 
 

@@ -295,7 +295,7 @@ template <> struct tt_is_shared<ring_cqe> {
 
 [[maybe_unused]] static constexpr uint32_t RING_CLASSES = 4; // of queues, a target
 [[maybe_unused]] static constexpr uint32_t RING_NO_IDENTIFIER = 0xffffu;
-static constexpr uint64_t RING_TAG = 0xffffffffffffu;
+[[maybe_unused]] static constexpr uint64_t RING_TAG = 0xffffffffffffu;
 
 // ---- places ----
 

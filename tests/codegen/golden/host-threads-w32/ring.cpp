@@ -295,7 +295,7 @@ template <> struct tt_is_shared<ring_cqe> {
 
 [[maybe_unused]] static constexpr uint32_t RING_CLASSES = 4; // of queues, a target
 [[maybe_unused]] static constexpr uint32_t RING_NO_IDENTIFIER = 0xffffu;
-static constexpr uint64_t RING_TAG = 0xffffffffffffu;
+[[maybe_unused]] static constexpr uint64_t RING_TAG = 0xffffffffffffu;
 
 // ---- places ----
 
@@ -1074,7 +1074,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "31d21618f55187dc94dd55e14c17f8b05040586178e381f094e13c4be1aa9cfb";
+static const char tt_content_hash[] = "38b23bbbd32df76b0885c0605a665d5b285a19d54c0588a60c63c4d60f952177";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

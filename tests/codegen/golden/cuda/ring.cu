@@ -905,6 +905,7 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
     const uint32_t lane_row = tt_block_index_x() * tt_block_size_x() + tt_thread_index_x();
     uint32_t next = lane_row;    // the next request to submit
     uint32_t oldest = lane_row;  // the first one without a result; [oldest, next) are in flight or skipped
+    uint32_t reap = lane_row;    // the one whose queue is reaped next
     uint32_t fit = 0;            // [next, next + fit) were found fit to be submitted
     uint32_t step = 0, idle = 0; // since the start, and since this lane last got on
     uint32_t why = 0;            // not 0: this lane submits nothing more
@@ -972,12 +973,18 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
         }
         next += sent * stride;
 
-        // Reap: all lanes together, for each queue that one of them waits for.
+        // Reap: all lanes together, for each queue that one of them waits for. While its oldest request does not get
+        // on, a lane takes the queues of its others in turn: one drive that stands still holds up no other.
         uint32_t oldest_queue = oldest < count ? ring_queue_row(targets, &requests[oldest]) : 0;
+        if (idle == 0 || reap >= next) {
+            reap = oldest;
+        }
+        const uint32_t reap_queue = reap < count ? ring_queue_row(targets, &requests[reap]) : 0;
+        reap += stride;
         while (alive) {
-            const uint32_t row = ring_shuffle_u32(lanes, oldest_queue, ring_first(alive));
+            const uint32_t row = ring_shuffle_u32(lanes, reap_queue, ring_first(alive));
             ring_reap(&queues[row], statuses, lanes);
-            alive &= ~ring_ballot(lanes, oldest_queue == row);
+            alive &= ~ring_ballot(lanes, reap_queue == row);
         }
 
         // Watch the oldest requests: one read of its own record for each.
@@ -990,6 +997,11 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
                 ended_ns = tt_clock_ns();
                 const bool stopped = why == RING_WHY_STOPPED;
                 if (!stopped && ended_ns - tt_load_relaxed_dev_u64(&status->submitted_ns) < limit_ns) {
+                    break;
+                }
+                if (oldest_queue != reap_queue) {
+                    // Its completion may lie there: it is looked for first.
+                    reap = oldest;
                     break;
                 }
                 code = ring_withdraw(&queues[oldest_queue], status, first_status + oldest, stopped) << RING_STATE_SHIFT;
@@ -1023,6 +1035,8 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
         }
         if ((moved && oldest >= count) || idle == RING_IDLE_STEPS) {
             ring_settle(&queues[oldest_queue]);
+        } else if (idle > RING_IDLE_STEPS && reap_queue != oldest_queue) {
+            ring_settle(&queues[reap_queue]);
         }
         // From here to the next step no lane holds anything that another one of its wave could wait for.
         ring_rejoin();

@@ -905,6 +905,7 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
     const uint32_t lane_row = tt_block_index_x() * tt_block_size_x() + tt_thread_index_x();
     uint32_t next = lane_row;    // the next request to submit
     uint32_t oldest = lane_row;  // the first one without a result; [oldest, next) are in flight or skipped
+    uint32_t reap = lane_row;    // the one whose queue is reaped next
     uint32_t fit = 0;            // [next, next + fit) were found fit to be submitted
     uint32_t step = 0, idle = 0; // since the start, and since this lane last got on
     uint32_t why = 0;            // not 0: this lane submits nothing more
@@ -972,12 +973,18 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
         }
         next += sent * stride;
 
-        // Reap: all lanes together, for each queue that one of them waits for.
+        // Reap: all lanes together, for each queue that one of them waits for. While its oldest request does not get
+        // on, a lane takes the queues of its others in turn: one drive that stands still holds up no other.
         uint32_t oldest_queue = oldest < count ? ring_queue_row(targets, &requests[oldest]) : 0;
+        if (idle == 0 || reap >= next) {
+            reap = oldest;
+        }
+        const uint32_t reap_queue = reap < count ? ring_queue_row(targets, &requests[reap]) : 0;
+        reap += stride;
         while (alive) {
-            const uint32_t row = ring_shuffle_u32(lanes, oldest_queue, ring_first(alive));
+            const uint32_t row = ring_shuffle_u32(lanes, reap_queue, ring_first(alive));
             ring_reap(&queues[row], statuses, lanes);
-            alive &= ~ring_ballot(lanes, oldest_queue == row);
+            alive &= ~ring_ballot(lanes, reap_queue == row);
         }
 
         // Watch the oldest requests: one read of its own record for each.
@@ -990,6 +997,11 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
                 ended_ns = tt_clock_ns();
                 const bool stopped = why == RING_WHY_STOPPED;
                 if (!stopped && ended_ns - tt_load_relaxed_dev_u64(&status->submitted_ns) < limit_ns) {
+                    break;
+                }
+                if (oldest_queue != reap_queue) {
+                    // Its completion may lie there: it is looked for first.
+                    reap = oldest;
                     break;
                 }
                 code = ring_withdraw(&queues[oldest_queue], status, first_status + oldest, stopped) << RING_STATE_SHIFT;
@@ -1023,6 +1035,8 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
         }
         if ((moved && oldest >= count) || idle == RING_IDLE_STEPS) {
             ring_settle(&queues[oldest_queue]);
+        } else if (idle > RING_IDLE_STEPS && reap_queue != oldest_queue) {
+            ring_settle(&queues[reap_queue]);
         }
         // From here to the next step no lane holds anything that another one of its wave could wait for.
         ring_rejoin();
@@ -1074,7 +1088,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "38b23bbbd32df76b0885c0605a665d5b285a19d54c0588a60c63c4d60f952177";
+static const char tt_content_hash[] = "4228af3d795ef3b9185667e118309242cd69fdf6728131bd9c99188dfb330522";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

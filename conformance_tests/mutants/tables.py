@@ -78,6 +78,7 @@ class Tables:
         targets: rows, the first that fits a mutant decides.
         hand_made: of ``registry.yaml``.
         equivalents: mutant id -> why nothing can notice it.
+        survivors: mutant id -> which case is missing. They are open faults of the suite, and count as not killed.
         macros: C name of a capability, without ``TT_HAS_`` -> capability.
     """
 
@@ -86,6 +87,7 @@ class Tables:
     targets: tuple[Target, ...] = ()
     hand_made: tuple[HandMade, ...] = ()
     equivalents: Mapping[str, str] = field(default_factory=dict)
+    survivors: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
 
     def target_of(self, mutant: Mutant) -> Target | None:
@@ -96,7 +98,7 @@ class Tables:
 
 
 def load_tables(folder: Path | None = None) -> Tables:
-    """Read ``targets.yaml``, ``registry.yaml`` and ``equivalents.yaml``.
+    """Read ``targets.yaml``, ``registry.yaml``, ``equivalents.yaml`` and, where it is there, ``survivors.yaml``.
 
     Args:
         folder: where they lie; beside this module when None.
@@ -111,6 +113,8 @@ def load_tables(folder: Path | None = None) -> Tables:
     targets = _read(where / "targets.yaml", {"templates": list, "constants": dict, "targets": list})
     registry = _read(where / "registry.yaml", {"mutants": dict})
     equivalents = _read(where / "equivalents.yaml", {"equivalents": dict})
+    file = where / "survivors.yaml"
+    survivors = _read(file, {"survivors": dict})["survivors"] if file.exists() else {}
     macros = {capability_macro(name).removeprefix("TT_HAS_"): name for name in load_spec().capabilities}
     return Tables(
         templates=tuple(targets["templates"]),
@@ -118,17 +122,25 @@ def load_tables(folder: Path | None = None) -> Tables:
         targets=tuple(_target(row, where / "targets.yaml") for row in targets["targets"]),
         hand_made=tuple(_hand_made(name, row, where / "registry.yaml") for name, row in registry["mutants"].items()),
         equivalents={str(name): _sentence(name, text, where) for name, text in equivalents["equivalents"].items()},
+        survivors={str(name): _sentence(name, text, file) for name, text in survivors.items()},
         macros=macros,
     )
 
 
 def check_equivalents(tables: Tables, mutants: Sequence[Mutant]) -> None:
-    """Check the list of equivalents against all mutants.
+    """Check the lists of equivalents and survivors against all mutants.
 
     Raises:
-        MutantsInvalid: one of them does not exist, or they are too many.
+        MutantsInvalid: one of them does not exist or is in both lists, or the equivalents are too many.
     """
     known = {one.id for one in mutants}
+    strange = [name for name in tables.survivors if name not in known or name in tables.equivalents]
+    if strange:
+        raise MutantsInvalid(
+            "read the mutants that survive",
+            f"these do not exist (any more), or are equivalents, too: {', '.join(strange)}",
+            "Take them off survivors.yaml; a changed line is a new mutant, to be looked at again.",
+        )
     unknown = [name for name in tables.equivalents if name not in known]
     if unknown:
         raise MutantsInvalid(

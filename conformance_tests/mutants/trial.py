@@ -132,8 +132,11 @@ def try_mutant(bench: Bench, mutant: Mutant, only: str = "") -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-mutant-", ignore_cleanup_errors=True) as scratch:
         found = _Trial(bench, mutant, Path(scratch), only).run()
-    if mutant.id in bench.tables.equivalents:
-        killed = found.state in (State.KILLED, State.STILLBORN)
+    killed = found.state in (State.KILLED, State.STILLBORN)
+    if mutant.id in bench.tables.survivors:
+        reason = found.reason if killed else bench.tables.survivors[mutant.id]
+        found = dataclasses.replace(found, state=State.NOT_SURVIVOR if killed else State.KNOWN, reason=reason)
+    elif mutant.id in bench.tables.equivalents:
         reason = found.reason if killed else bench.tables.equivalents[mutant.id]
         found = dataclasses.replace(found, state=State.NOT_EQUIVALENT if killed else State.EQUIVALENT, reason=reason)
     return dataclasses.replace(found, seconds=time.monotonic() - began)

@@ -107,8 +107,13 @@ HAND_MADE = {
     "equal": ("n \\+ 40", "40 + n", "planted/sum"),
     "listed": ("n \\+ 40", "n + 39", "planted/sum"),
     "red": ("n \\+ 40", "n + 42", "planted/wrong"),
+    "open": ("out\\[1\\], n", "out[1], n + 3", "planted/blind*"),
+    "closed": ("n \\+ 40", "n + 38", "planted/sum"),
 }
 EQUIVALENTS = {"hand/equal": "The sum is the same.", "hand/listed": "It is not, and somebody says so."}
+
+
+SURVIVORS = {"hand/open": "A case for the second word is missing.", "hand/closed": "There is one by now."}
 
 
 class Planted:
@@ -125,6 +130,7 @@ class Planted:
         self.tables.mkdir()
         self.write("registry", mutants={name: self.entry(*row) for name, row in HAND_MADE.items()})
         self.write("equivalents", equivalents=EQUIVALENTS)
+        self.write("survivors", survivors=SURVIVORS)
         self.aim("planted/sum")
 
     @staticmethod
@@ -176,6 +182,8 @@ def test_each_mutant_ends_as_it_should(planted: Planted, tmp_path: Path) -> None
         "broken": State.STILLBORN,
         "equal": State.EQUIVALENT,
         "listed": State.NOT_EQUIVALENT,
+        "open": State.KNOWN,
+        "closed": State.NOT_SURVIVOR,
     }
     assert (found["seen"].killer, found["seen"].verdict) == ("planted/sum:arch=sim-w32", "FAIL")
     assert "found 44, wanted 43" in found["seen"].reason
@@ -185,9 +193,11 @@ def test_each_mutant_ends_as_it_should(planted: Planted, tmp_path: Path) -> None
     assert found["equal"].reason == EQUIVALENTS["hand/equal"]
     assert {one.mutant.id for one in heard} == {one.mutant.id for one in score.tested}
     assert not score.ok
-    # Three of the six that are not equivalent: the one that is listed and should not be counts as not killed.
-    assert score.summary.startswith("killed 3 of 6 non-equivalent (50.0 %), 1 equivalent, 1 killed by compilation")
-    assert "2 survived, 1 killed, though listed as equivalent" in score.summary
+    # Three of the eight that are not equivalent: what is listed and should not be counts as not killed.
+    assert score.summary.startswith("killed 3 of 8 non-equivalent (37.5 %), 1 equivalent, 1 killed by compilation")
+    assert "1 survived, as listed, 2 survived, 1 killed, though listed as equivalent" in score.summary
+    assert "1 killed, though listed as a survivor" in score.summary
+    assert found["open"].reason == SURVIVORS["hand/open"]
     assert score.kills()["planted/waits"] == ["hand/hangs"]
     assert hashlib.sha256(planted.kernel.read_bytes()).hexdigest() == product
     # What mutants are compiled to is theirs: the user's cache has nothing of it.
@@ -239,6 +249,11 @@ def test_the_score_says_its_denominator_and_never_rounds_up_to_all() -> None:
     )
     good = Score((*tested, _tested(State.EQUIVALENT, 1), _tested(State.NOT_YET, 2)), 5001, 7, False)
     assert good.ok
+    # What is listed fails no self-test, and is not counted as killed.
+    known = Score((*tested, _tested(State.KNOWN, 5000)), 5000, 7, False)
+    assert known.ok
+    assert known.summary.startswith("killed 4999 of 5000 non-equivalent (99.9 %)")
+    assert not Score((*tested, _tested(State.NOT_SURVIVOR, 1)), 5000, 7, False).ok
     assert "1 equivalent" in good.summary
     assert "1 not covered yet (L4)" in good.summary
     assert "100" not in good.summary

@@ -209,6 +209,7 @@ def _tables(folder: Path, **texts: str) -> Path:
         ("registry", "version: 1\nmutants: {a: {file: b}}\n"),
         ("equivalents", "version: 1\nequivalents: {a: because}\n"),
         ("equivalents", "version: 1\nequivalents: {a: }\n"),
+        ("survivors", "version: 1\nsurvivors: {a: because}\n"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused(table: str, text: str, tmp_path: Path) -> None:
@@ -221,6 +222,10 @@ def test_equivalents_exist_and_are_few(mutants: tuple[Mutant, ...], tables: Tabl
     unknown = load_tables(_tables(tmp_path, equivalents="version: 1\nequivalents: {gone: It is gone.}\n"))
     with pytest.raises(MutantsInvalid, match="gone"):
         check_equivalents(unknown, mutants)
+    open_one = "version: 1\nsurvivors: {gone: A case is missing.}\n"
+    with pytest.raises(MutantsInvalid, match="gone"):
+        check_equivalents(load_tables(_tables(tmp_path, survivors=open_one)), mutants)
+    (tmp_path / "survivors.yaml").unlink()
     listed = {one.id: "Nobody sees it." for one in mutants[: len(mutants) // 20 + 1]}
     many = load_tables(_tables(tmp_path, equivalents=yaml.safe_dump({"version": 1, "equivalents": listed})))
     with pytest.raises(MutantsInvalid, match="more than 5%"):

@@ -10,12 +10,12 @@ CXX    ?= g++
 
 # What the native library is built from: a change here installs again. So does a Python file that comes or goes, for an
 # editable install remembers where each one lies.
-SOURCES := pyproject.toml CMakeLists.txt $(shell find native cmake -type f 2>/dev/null | LC_ALL=C sort)
+SOURCES := pyproject.toml CMakeLists.txt $(shell find native cmake -type f -not -path 'native/fuzz/*' 2>/dev/null | LC_ALL=C sort)
 FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -type f -not -path '*/__pycache__/*' | LC_ALL=C sort | cksum | cut -d' ' -f1)
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test lint format types check sanitize bench docs golden mustpass certify self-test wheel clean setup require
+.PHONY: help demo test lint format types check sanitize fuzz fuzz-quick bench docs golden mustpass certify self-test wheel clean setup require
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -67,6 +67,12 @@ check: $(DEV) ## every gate of docs/gates.md with its budget
 
 sanitize: $(DEV) ## the native code under ASan, UBSan and TSan
 	@$(PY) .ci/gates.py sanitizers
+
+fuzz-quick: $(DEV) ## the software controller under libFuzzer for 30 s (needs clang)
+	@$(PY) .ci/fuzz.py --seconds 30
+
+fuzz: $(DEV) ## the same for 10 minutes
+	@$(PY) .ci/fuzz.py --seconds 600
 
 bench: $(DEV) ## the figures of benchmarks/, each beside its baseline
 	@mkdir -p out

@@ -35,6 +35,11 @@ def _no_nvcc() -> str | None:
     return None if shutil.which("nvcc") else "nvcc is not on this machine"
 
 
+def _no_libfuzzer() -> str | None:
+    names = ("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++")
+    return None if any(map(shutil.which, names)) else "clang++ with libFuzzer is not on this machine"
+
+
 GATES = (
     Gate("lint", 60, ("make", "lint"), "ruff, clang-format"),
     Gate("types", 120, ("make", "types"), "mypy --strict on the package as installed"),
@@ -49,6 +54,7 @@ GATES = (
     Gate("conformance", 900, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
     Gate("mutants", 600, ("make", "self-test"), "20 mutants of the product, each noticed"),
     Gate("sanitizers", 360, (PYTHON, ".ci/sanitizers.py"), "native code under ASan+UBSan and TSan"),
+    Gate("fuzz", 120, ("make", "fuzz-quick"), "the software controller under libFuzzer for 30 s", _no_libfuzzer),
     Gate("wheel", 300, (PYTHON, ".ci/wheel.py"), "sdist, wheel from the sdist, the demo in a clean environment"),
     Gate("docs", 120, ("make", "docs"), "the documentation builds without a warning"),
 )

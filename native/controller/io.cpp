@@ -44,6 +44,8 @@ Status parse_metadata(Controller &controller, const Port &port, Command &command
     const bool any_byte = sqe.psdt() == 1 && (sgls >> 17 & 1) != 0;
     if (!any_byte && sqe.mptr() % 4 != 0)
         return status::kInvalidField;
+    if (sqe.mptr() + bytes < bytes)
+        return status::kDataTransfer; // past the last address; all ones would pass for a bit bucket
     append_segment(command.metadata, sqe.mptr(), bytes);
     return status::kSuccess;
 }

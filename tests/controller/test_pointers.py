@@ -347,3 +347,7 @@ def test_metadata_by_sgl() -> None:
         command = rw(READ, 0, 2, psdt=1, mptr=extra.bus(201), sgl=block_descriptor(data.bus(0), 1024))
         assert host.io(command).status == OK
         assert extra.get(201, 16) == metadata
+        # ... and the last address of all is one like any other that is not mapped, not a place to throw bytes away
+        for opcode in (READ, WRITE):
+            command = rw(opcode, 0, 2, psdt=1, mptr=2**64 - 1, sgl=block_descriptor(data.bus(0), 1024))
+            assert host.io(command).status == DATA_TRANSFER

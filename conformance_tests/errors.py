@@ -93,3 +93,9 @@ class BaselineRed(ConformanceError):
     """The product itself does not pass the cases that its mutants are measured with."""
 
     id = "TT-CONFORMANCE-MUTANTS-BASELINE"
+
+
+class ReplayInvalid(ConformanceError):
+    """A file is no replay file of a campaign."""
+
+    id = "TT-CONFORMANCE-REPLAY-INVALID"

@@ -302,7 +302,7 @@ class Rig:
 
         Returns:
             ``state`` and ``why`` as names; ``status`` as (type, code) pairs; ``dnr``, ``crd``, ``more``; ``queue``;
-            ``took_ns``; ``identifiers`` of the commands.
+            ``commands`` that the request became; ``took_ns``; ``identifiers`` of the commands.
         """
         import numpy as np
 
@@ -317,6 +317,7 @@ class Rig:
             "more": done["more"].copy(),
             "result": done["result"].copy(),
             "queue": done["queue"].copy(),
+            "commands": done["commands"].copy(),
             "took_ns": done["completed_ns"].astype(np.int64) - done["submitted_ns"].astype(np.int64),
             "identifiers": iocb.results["identifier"][:count].copy(),
         }

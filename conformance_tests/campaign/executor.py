@@ -4,9 +4,10 @@ What is seen of a step is a table of plain values and small arrays:
 
 * ``batch`` and ``stopped``: ``ended``, a row for each request (state, why, type, code, dnr, crd, queue, commands);
   ``held``, the tags of the blocks of each request's memory afterwards; ``beside``, how many bytes that belong to no
-  request changed; ``recovered``, whether queues had to be made anew first, to have memory; and the counters.
+  request changed; ``recovered``, as ``recover``, where that had to be done first to have memory, else None; and the
+  counters. A stopped batch has ``after``: the recovery after it.
 * ``refused``: ``error``, the class of what was raised, and the counters.
-* ``recover``: ``queues`` that were made anew.
+* ``recover``: ``queues``, the numbers of those that were recovered, and the counters.
 * counters: ``fetched``, for each drive commands by opcode so far; ``hits``, for each rule so far; ``strays``, ``lates``
   and ``sick`` of each queue.
 """
@@ -82,8 +83,7 @@ class Executor:
             case "stopped":
                 self._rig.ring.stop()
                 seen = self._batch(step.asks)
-                self._rig.ring.recover()
-                self._tainted.clear()
+                seen["after"] = self._recover()
                 self._rig.ring.resume()
                 return seen
             case "refused":
@@ -99,8 +99,7 @@ class Executor:
                 self._rules = [None if rule is None or rule[0] == step.drive else rule for rule in self._rules]
                 return {}
             case "recover":
-                self._tainted.clear()
-                return {"queues": self._rig.ring.recover()}
+                return self._recover()
         raise ValueError(f"a workload has no step '{step.kind}'")
 
     def stored(self) -> list[Any]:
@@ -120,10 +119,9 @@ class Executor:
 
         rig = self._rig
         offsets = self._place(asks)
-        recovered = offsets is None
+        recovered = None
         if offsets is None:
-            rig.ring.recover()
-            self._tainted.clear()
+            recovered = self._recover()
             offsets = self._place(asks)
         if offsets is None:
             raise ValueError("a batch of this workload is larger than its memory")
@@ -153,6 +151,11 @@ class Executor:
         ended[order] = np.stack([np.asarray(column, np.int32) for column in columns], axis=1)
         held, beside = self._compare(asks, offsets, ended, before, after)
         return {"ended": ended, "held": held, "beside": beside, "recovered": recovered, **self._look()}
+
+    def _recover(self) -> Seen:
+        rows = sorted(one.row for one in self._rig.ring.recover())
+        self._tainted.clear()
+        return {"queues": rows, **self._look()}
 
     def _place(self, asks: tuple[Ask, ...]) -> list[int] | None:
         """Where the data of each request go: one behind the other, around what a drive may still use."""

@@ -103,7 +103,7 @@ class Model:
             case "clear":
                 self._rules = [one for one in self._rules if one[0] != step.drive]
             case "recover":
-                self._recovered(int(seen["queues"]))
+                self._recovered(seen)
         self._number += 1
 
     def end(self, stored: Sequence[Iterable[int]]) -> None:
@@ -121,7 +121,7 @@ class Model:
         ended = [tuple(map(int, row)) for row in seen["ended"]]
         held = [int(tag) for tag in seen["held"]]
         if seen["recovered"]:
-            self._recovered(None)
+            self._recovered(seen["recovered"])
         self._check("ring.request.exactly_once", len(ended) == len(asks), "ends of the batch", len(ended), len(asks))
         failing = {
             self._drive(ask)
@@ -311,17 +311,13 @@ class Model:
 
     def _count_strays(self, seen: Mapping[str, Any], completed: Mapping[int, int]) -> None:
         per = self.setting.queues_per_drive
+        self._take_counters(seen)
         for drive in range(len(self.setting.drives)):
             sent = sum(
                 count
                 for (owner, rule), count in zip(self._history, seen["hits"], strict=True)
                 if owner == drive and rule["action"] in ("DUPLICATE", "UNKNOWN_CID")
             )
-            for queue in self._queues(drive):
-                for name, sums in (("strays", self._strays), ("lates", self._lates)):
-                    now = int(seen[name][queue])
-                    sums[drive] += max(now - self._last[name][queue], 0)
-                    self._last[name][queue] = now
             most, found = sent, self._strays[drive]
             self._check("ring.cq.duplicate_counted", found <= most, f"strays of drive {drive}", found, f"<= {most}")
             if per == 1 and completed.get(drive):
@@ -334,6 +330,14 @@ class Model:
             if not self.setting.timely:
                 late, unended = self._lates[drive], self._unended[drive]
                 self._check("ring.cq.late_counted", late <= unended, f"lates of drive {drive}", late, f"<= {unended}")
+
+    def _take_counters(self, seen: Mapping[str, Any]) -> None:
+        """Add up what queues counted since the last look; those that were made anew begin at 0 again."""
+        for name, sums in (("strays", self._strays), ("lates", self._lates)):
+            for queue, now in enumerate(map(int, seen[name])):
+                before = self._last[name][queue]
+                sums[queue // self.setting.queues_per_drive] += now - before if now >= before else now
+                self._last[name][queue] = now
 
     def _marks(
         self, asks: Sequence[Ask], ended: Sequence[Sequence[int]], seen: Mapping[str, Any], *, stopped: bool
@@ -354,23 +358,24 @@ class Model:
                 must = queue in self._marked
                 self._check("ring.timeout.queue_marked", sick == must, f"queue {queue} is marked", sick, must)
         if stopped:
-            self._recovered(None)
+            self._recovered(seen["after"])
 
-    def _recovered(self, queues: int | None) -> None:
-        """Every queue that failed was made anew."""
-        if queues is not None and not self.setting.timely:
-            self._check(
-                "ring.recovery.recreated_works",
-                queues == len(self._marked),
-                "queues made anew",
-                queues,
-                len(self._marked),
-            )
+    def _recovered(self, seen: Mapping[str, Any]) -> None:
+        """Every queue that failed works again, and no command without an end moves data any more."""
+        if not self.setting.timely:
+            found, wanted = list(seen["queues"]), sorted(self._marked)
+            self._check("ring.recovery.recreated_works", found == wanted, "queues recovered", found, wanted)
+        self._check(
+            "ring.recovery.recreated_works" if not self.setting.timely else "ring.request.exactly_once",
+            not any(seen["sick"]),
+            "queues that are marked after it",
+            seen["sick"],
+            "none",
+        )
         for queue in self._marked:
             drive = queue // self.setting.queues_per_drive
             self._died[drive] = self._owed[drive] - self._strays[drive]
-            for last in self._last.values():
-                last[queue] = 0
+        self._take_counters(seen)
         for place, tags in self._ghosts.items():
             self._blocks[place] = self._candidates(place) | tags
         self._ghosts.clear()

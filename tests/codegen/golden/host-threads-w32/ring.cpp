@@ -677,8 +677,9 @@ TT_DEVICE TT_INLINE void ring_give_back(const ring_queue *queue, uint32_t identi
                              (ticket << 16) | (generation << queue->index_bits) | row);
 }
 
-// Entries that the drive has fetched: SQHD, a place, made a 64-bit number. One that passes what was told to the drive
-// is not believed.
+// Entries that the drive has fetched: SQHD, a place, made a 64-bit number. One that passes the tickets given out is not
+// believed. Not the doorbell word: its leader rings first and writes it then, and the drive may be quicker; what was not
+// believed of the last completion would leave places taken for ever. An add of 0, for a plain load may be older.
 TT_DEVICE TT_INLINE uint64_t ring_fetched(const ring_queue *queue, ring_queue_state *state, uint64_t known,
                                           uint32_t sq_head) {
     const uint32_t before = ring_place_of(known, queue->sq_depth, queue->sq_reciprocal).slot;
@@ -686,7 +687,7 @@ TT_DEVICE TT_INLINE uint64_t ring_fetched(const ring_queue *queue, ring_queue_st
         return known;
     }
     const uint64_t head = known + (sq_head >= before ? sq_head - before : sq_head + queue->sq_depth - before);
-    return head <= (tt_load_relaxed_dev_u64(&state->doorbell) >> 1) ? head : known;
+    return head <= tt_atomic_add_dev_u64(&state->ticket, 0) ? head : known;
 }
 
 // Tells the drive that all entries before `head` were read. By the holder of the completion word; the fence keeps this
@@ -755,7 +756,8 @@ TT_DEVICE TT_INLINE uint32_t ring_reap(const ring_queue *queue, ring_status *sta
     }
     uint64_t retired = ring_shuffle_u64(lanes, leads ? tt_load_relaxed_dev_u64(&state->retired) : 0, leader);
     uint64_t head = word >> 1;
-    uint32_t sq_head = 0, total = 0, taken;
+    // No place, until an entry tells one: another group may have taken what the leader saw.
+    uint32_t sq_head = ~0u, total = 0, taken;
     // No more at once than after which the drive must be told.
     const uint32_t rank = ring_rank(lanes);
     const uint32_t most = ring_count(lanes) < queue->cq_interval ? ring_count(lanes) : queue->cq_interval;
@@ -1088,7 +1090,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "4228af3d795ef3b9185667e118309242cd69fdf6728131bd9c99188dfb330522";
+static const char tt_content_hash[] = "dabc7529bad57bf8d9874219ae5604745e319f1343d51dbf208f3cec7d54c36f";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l5_hazards.worlds import judge_completed, trips, worlds
+from tutti_hal.conformance_tests.cases.l5_hazards.worlds import judge_completed, queues, trips, worlds
 from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, judge_counts, round_trip
 from tutti_hal.conformance_tests.rig import BLOCK, Rig, drive
 from tutti_hal.conformance_tests.run import Run
@@ -51,6 +51,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"depth": (3, 8)},
+    quick=False,
 )
 def torn_completion(run: Run) -> Observations:
     """An entry whose last word is new and whose first words are of a lap ago would name the wrong command."""
@@ -76,6 +77,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"cq_depth": (2, 5, 16)},
+    quick=False,
 )
 def phase_at_wrap(run: Run) -> Observations:
     """Completions out of order, many laps long, lanes on either side of the end: the next lap is not read early."""
@@ -100,6 +102,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"cq_depth": (2, 4, 9), "batch": (1, 3)},
+    quick=False,
 )
 def cq_overrun(run: Run) -> Observations:
     """A completion queue much smaller than what is in flight, filled singly or in batches, never runs over or dry."""
@@ -130,6 +133,7 @@ _FAILS = {3: (2, 0x81), 4: (0, 0x80), 10: (1, 0x80)}
     kernels=("ring",),
     budget_s=30.0,
     axes={"order": ("reverse", "random", "starve")},
+    quick=False,
 )
 def out_of_order(run: Run) -> Observations:
     """Completions in another order than their commands, batched, or with one queue's always last, find their own."""
@@ -147,7 +151,7 @@ def out_of_order(run: Run) -> Observations:
     ]
     at, found = np.arange(14), []
     # Lanes of two waves: so both queues are used.
-    sizes = {"depth": 9, "queues": (2,), "lanes": 2 * run.facts.wave_width, "block": run.facts.wave_width}
+    sizes = {"depth": 9, "queues": (queues(run, 2),), "lanes": 2 * run.facts.wave_width, "block": run.facts.wave_width}
     for _ in worlds(run, ("random", "lockstep")):
         with Rig(run, sizes | {"batch_limit": 2048}, drives=[config], data_bytes=64 * BLOCK) as rig:
             trip = round_trip(rig, 40)
@@ -180,6 +184,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"cq_depth": (3, 6)},
+    quick=False,
 )
 def head_moves_during_scan(run: Run) -> Observations:
     """Many waves look at one completion queue while others take a whole lap of it: none believes what is old."""

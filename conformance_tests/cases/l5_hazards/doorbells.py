@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l5_hazards.worlds import judge_completed, trips
+from tutti_hal.conformance_tests.cases.l5_hazards.worlds import judge_completed, queues, trips
 from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, judge_counts, round_trip
 from tutti_hal.conformance_tests.rig import Rig, drive
 from tutti_hal.conformance_tests.run import Run
@@ -28,6 +28,7 @@ def _race(run: Run, rounds: int) -> Observations:
     clauses=("ring.doorbell.increases", "ring.doorbell.single_leader", "ring.sq.published_before_doorbell"),
     kernels=("ring",),
     budget_s=30.0,
+    quick=False,
 )
 def doorbell_ahead_of_entries(run: Run) -> Observations:
     """Leaders that race must not tell of an entry that is not written yet, nor take a tail back."""
@@ -53,6 +54,7 @@ def _(seen: Seen) -> None:
     clauses=("ring.doorbell.not_lost", "ring.request.exactly_once"),
     kernels=("ring",),
     budget_s=30.0,
+    quick=False,
 )
 def doorbell_lost_at_unlock(run: Run) -> Observations:
     """Who finds the doorbell held goes away; the holder, just leaving, must still see that one's entry."""
@@ -82,6 +84,7 @@ def judge_counts_of_all(seen: Seen, rounds: list[dict[str, object]]) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"lanes": (1, 12)},
+    quick=False,
 )
 def doorbell_before_memory(run: Run) -> Observations:
     """Registers and memory are reached on different ways: a drive may hear of an entry before its bytes are there."""
@@ -105,7 +108,8 @@ def _(seen: Seen) -> None:
 )
 def doorbell_stride(run: Run) -> Observations:
     """A ring that takes doorbells for words side by side rings another queue's where they lie further apart."""
-    with Rig(run, {"queues": (3,), "lanes": 130, "block": 130}, drives=[drive(dstrd=int(run.axes["dstrd"]))]) as rig:
+    sizes = {"queues": (queues(run, 3),), "lanes": 130, "block": 130}
+    with Rig(run, sizes, drives=[drive(dstrd=int(run.axes["dstrd"]))]) as rig:
         offsets = [[pair.qid, pair.sq_tail_offset, pair.cq_head_offset] for pair in rig.handles[0].pairs]
         return {"trip": round_trip(rig, 40), "offsets": offsets}
 

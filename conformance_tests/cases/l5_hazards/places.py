@@ -69,6 +69,7 @@ _DEPTHS = {1: 9, 2: 11, 30: 70, 62: 130, 1022: 60, 1023: 60, 2047: 60, 65535: 60
     kernels=("ring",),
     budget_s=30.0,
     axes={"mqes": tuple(_DEPTHS)},
+    quick=False,
 )
 def depth_not_a_power_of_two(run: Run) -> Observations:
     """Queues exactly as long as the drive allows, whatever that is, go round and round."""
@@ -92,6 +93,7 @@ def _(seen: Seen) -> None:
     clauses=("ring.sq.full.one_slot_spare", "ring.sq.full.refuses", "ring.request.data_exact"),
     kernels=("ring",),
     axes={"depth": (2, 3, 9)},
+    quick=False,
 )
 def full_is_not_empty(run: Run) -> Observations:
     """A queue whose tail came round to its head would look empty: one entry fewer is out, and all get done."""
@@ -127,6 +129,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"depth": (2, 4)},
+    quick=False,
 )
 def slot_recycled(run: Run) -> Observations:
     """A mark, a cell or an entry of a lap ago looks like one of now to whoever compares less than all of its number."""
@@ -151,10 +154,11 @@ def _(seen: Seen) -> None:
 )
 def fetched_is_not_done(run: Run) -> Observations:
     """A drive fetches much and completes it late and out of order: a fetched entry is free, its command not done."""
-    slow = drive(
-        order=CompletionOrder.RANDOM, hold_ns=4000, latency_ns=3000, fetch_batch=2, sqhd_lag=int(run.axes["lag"])
-    )
-    sizes = {"depth": 4, "cq_depth": 24, "command_limit": 14, "lanes": 6, "block": 3}
+    lag = int(run.axes["lag"])
+    # Some commands take so long that all others are fetched and done meanwhile.
+    mixed = {"latency_ns": 1000, "slow_latency_ns": 40_000, "slow_ppm": 300_000, "seed": run.seed}
+    slow = drive(order=CompletionOrder.RANDOM, order_window=3, hold_ns=4000, fetch_batch=2, sqhd_lag=lag, **mixed)
+    sizes = {"depth": 4, "cq_depth": 16, "command_limit": 5, "lanes": 6, "block": 6}
     return {"trips": trips(run, sizes, 30, ("random", "pct"), drives=[slow])}
 
 

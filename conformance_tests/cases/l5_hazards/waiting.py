@@ -23,6 +23,7 @@ from tutti_hal.nvme.software_config import FaultAction, FaultRule
     kernels=("ring",),
     budget_s=30.0,
     axes={"depth": (2, 5)},
+    quick=False,
 )
 def more_waiters_than_slots(run: Run) -> Observations:
     """A whole wave and a part of one want places in a queue of one or four, and only they can give places back."""
@@ -98,6 +99,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     budget_s=30.0,
     axes={"lanes": (1, 13, 37)},
+    quick=False,
 )
 def partial_wave(run: Run) -> Observations:
     """Waves with absent lanes, lanes that have ended and lanes without a request submit what the others have."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tutti_hal.conformance_tests.ablations import limits
 from tutti_hal.conformance_tests.cases.l5_ring.trips import round_trip
 from tutti_hal.conformance_tests.rig import Rig
 from tutti_hal.conformance_tests.run import Run
@@ -32,6 +33,11 @@ def trips(
         with Rig(run, options, **rig) as one:
             found.append(round_trip(one, count))
     return found
+
+
+def queues(run: Run, wanted: int) -> int:
+    """As many queues of a drive, or fewer where the ablation in force has drives grant no more."""
+    return min(wanted, limits(run.subject.spec.ablation).get("io_queues", wanted))
 
 
 def now_ns(rig: Rig) -> int:

@@ -126,6 +126,19 @@ def test_identifiers_do_not_come_back_in_the_generation_in_which_they_were_lost(
         assert len(set(used)) == len(used)
 
 
+def test_an_identifier_that_a_life_did_not_use_keeps_its_generation_through_it() -> None:
+    with Rig("sim-w32", options(depth=3, lanes=1, block=1)) as rig:
+        used: list[int] = []
+        for count, lost in ((8, False), (1, True), (1, True), (8, False)):
+            if lost:
+                rig.drives[0].inject(fault(FaultAction.LOST, 0))
+            iocb = reads(rig, count)
+            rig.run(iocb)
+            used += iocb.results["identifier"][:count].tolist()
+            assert len(rig.ring.recover(LIMITS)) == lost
+        assert len(set(used)) == len(used)
+
+
 @pytest.mark.parametrize("when", ["before", "during"])
 def test_a_late_completion_is_taken_by_the_host_and_not_believed(when: str) -> None:
     with Rig("sim-w32", options()) as rig:
@@ -247,6 +260,16 @@ def test_a_drive_that_does_not_come_back_is_told_and_may_be_tried_again() -> Non
         (again,) = rig.ring.recover(LIMITS)
         assert again.step is Step.RESET
         assert works(rig)
+
+
+def test_a_drive_that_comes_back_another_one_is_not_gone_on_with() -> None:
+    with Rig("sim-w32", options()) as rig:
+        assert "TIMED_OUT" in fail(rig, fault(FaultAction.FATAL_STOP, 2))
+        was = rig.ring._targets[0]
+        rig.ring._targets[0] = replace(was, blocks=was.blocks * 2)
+        with pytest.raises(RecoveryFailed, match="its namespaces are"):
+            rig.ring.recover(LIMITS)
+        assert (rig.run(reads(rig))["state"] == State.NOT_RUN).all()
 
 
 def test_a_drive_that_is_gone_is_not_tried_further() -> None:

@@ -10,6 +10,7 @@ The target is native/fuzz; what an input means and what is checked stands in nat
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import os
 import shutil
@@ -68,8 +69,9 @@ def build(
     sources = [*sorted((NATIVE / "controller").glob("*.cpp")), *(NATIVE / "fuzz" / each for each in more)]
     sources = [instead.get(each.name, each) for each in sources]
     common = hashlib.sha256(repr((compiler, FLAGS, compile_flags)).encode())
-    for header in sorted(NATIVE.rglob("*.h")):
-        common.update(header.read_bytes())
+    for part in ("controller", "fuzz", "include"):
+        for header in sorted((NATIVE / part).rglob("*.h")):
+            common.update(header.read_bytes())
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -79,18 +81,20 @@ def build(
         place = source.parent if source in instead.values() else folder
         out = place / f"{source.stem}-{key.hexdigest()[:16]}.o"
         if not out.exists():
-            part = out.with_suffix(f".{os.getpid()}")
-            command = [compiler, *FLAGS, *compile_flags, *INCLUDES, "-c", str(source), "-o", str(part)]
+            unfinished = out.with_suffix(".part")
+            command = [compiler, *FLAGS, *compile_flags, *INCLUDES, "-c", str(source), "-o", str(unfinished)]
             if subprocess.run(command, check=False).returncode != 0:
                 raise SystemExit(f"{source.name} does not compile for the fuzz target")
-            part.replace(out)
+            unfinished.replace(out)
         return out
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    # One at a time: a second process waits, and finds everything compiled.
+    with (folder / "lock").open("w") as lock, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         objects = list(pool.map(compiled, sources))
-    if not instead:
-        for old in set(folder.glob("*.o")) - set(objects):
-            old.unlink()
+        if not instead:
+            for old in set(folder.glob("*.o")) - set(objects):
+                old.unlink()
     program = folder / name if not instead else next(iter(instead.values())).with_suffix("")
     if subprocess.run(
         [compiler, *link_flags, *map(str, objects), "-pthread", "-o", str(program)], check=False

@@ -44,7 +44,6 @@ def script() -> ModuleType:
 
 
 @pytest.mark.timeout(590)
-@pytest.mark.xdist_group("fuzz-target")
 def test_the_kept_corpus_passes() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / ".ci" / "fuzz.py", "--replay", "--runs", "100"],
@@ -59,7 +58,6 @@ def test_the_kept_corpus_passes() -> None:
 
 
 @pytest.mark.timeout(590)
-@pytest.mark.xdist_group("fuzz-target")
 @pytest.mark.parametrize("mistake", sorted(MISTAKES))
 def test_a_mistake_is_noticed(script: ModuleType, mistake: str, tmp_path: Path) -> None:
     name, right, wrong, said = MISTAKES[mistake]

@@ -19,8 +19,11 @@ from tutti_hal.io_uring import (
     RingOptions,
     State,
     Step,
+    Why,
     succeeded,
+    tables,
 )
+from tutti_hal.io_uring.layout import dtype
 from tutti_hal.nvme.software import FaultAction, FaultRule
 
 LIMIT_NS = 200_000
@@ -359,3 +362,38 @@ def test_one_drive_may_be_recovered_by_itself() -> None:
 def test_a_step_without_time_is_refused(name: str) -> None:
     with pytest.raises(RingError, match=name):
         RecoveryLimits(**{name: 0})
+
+
+# ---- a queue that has no place ----
+
+
+def take_all_places(rig: Rig, row: int) -> None:
+    """As if others held every place of a queue and gave none back."""
+    device = rig.ring._tables
+    where = device._plan.private[row].state
+    states = tables.section(device._image, where).view(dtype("ring_queue_state"))
+    states[0] = device.read_words(row).state
+    states[0]["credits"] = 0
+    device._upload(where)
+
+
+@pytest.mark.parametrize("arch", ["sim-w32", "sim-w128"])
+def test_a_lane_without_a_place_on_one_queue_goes_on_with_the_others(arch: str) -> None:
+    with Rig(arch, options(lanes=1, block=1), drives=[drive(), drive()]) as rig:
+        take_all_places(rig, 0)
+        at = np.arange(12)
+        iocb = rig.ring.get_iocb()
+        iocb.read(at % 2, at, BLOCK, rig.buffer, at * BLOCK)
+        done = rig.run(iocb)
+        assert done["state"].tolist() == [State.NOT_RUN, State.COMPLETED] * 6
+        assert set(done["why"][0::2].tolist()) == {Why.STARVED}
+
+
+@pytest.mark.parametrize("arch", ["sim-w32", "threads-w32"])
+def test_a_lane_without_a_place_says_that_the_drive_is_gone(arch: str) -> None:
+    limit_ns = LIMIT_NS if arch.startswith("sim") else 100_000_000
+    with Rig(arch, options(limit_ns=limit_ns)) as rig:
+        take_all_places(rig, 0)
+        rig.drives[0].inject(FaultRule(action=FaultAction.GONE, immediate=True))
+        assert (rig.run(reads(rig))["state"] == State.GONE).all()
+        assert rig.ring.statistics().queues[0].health == Health.GONE

@@ -52,6 +52,12 @@ GATES = (
         _no_nvcc,
     ),
     Gate("conformance", 900, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
+    Gate(
+        "campaign",
+        300,
+        (PYTHON, "-m", "tutti_hal.conformance_tests.campaign", "--commands", "100000"),
+        "100,000 commands of random workloads with random faults against the reference model",
+    ),
     Gate("mutants", 600, ("make", "self-test"), "20 mutants of the product, each noticed"),
     Gate("sanitizers", 360, (PYTHON, ".ci/sanitizers.py"), "native code under ASan+UBSan and TSan"),
     Gate("fuzz", 120, ("make", "fuzz-quick"), "the software controller under libFuzzer for 30 s", _no_libfuzzer),

@@ -35,7 +35,7 @@ class Generator:
         self.setting = self._setting()
 
     def workload(self, commands: int) -> Workload:
-        """A workload of about as many commands; it ends with everything recovered, one write and read of each queue."""
+        """A workload of about as many commands; it ends recovered, with steps of every harmless kind."""
         steps: list[Step] = []
         left = commands
         while left > 0:
@@ -43,7 +43,7 @@ class Generator:
             steps.append(step)
             left -= sum(self.setting.parts(ask) for ask in step.asks) if step.kind == "batch" else 0
         steps += [Step("clear", drive=number) for number in range(len(self.setting.drives))]
-        steps += [Step("recover"), self.batch(16), self.batch(16)]
+        steps += [Step("recover"), self.refused(), self.batch(16), self.batch(16)]
         return Workload(self.setting, tuple(steps))
 
     # ---- setting ----

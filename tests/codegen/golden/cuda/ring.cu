@@ -678,8 +678,8 @@ TT_DEVICE TT_INLINE void ring_give_back(const ring_queue *queue, uint32_t identi
 }
 
 // Entries that the drive has fetched: SQHD, a place, made a 64-bit number. One that passes the tickets given out is not
-// believed. Not the doorbell word: its leader rings first and writes it then, and the drive may be quicker; what was not
-// believed of the last completion would leave places taken for ever. An add of 0, for a plain load may be older.
+// believed. Not the doorbell word: its leader rings first and writes it then, and the drive may be quicker; what was
+// not believed of the last completion would leave places taken for ever. An add of 0, for a plain load may be older.
 TT_DEVICE TT_INLINE uint64_t ring_fetched(const ring_queue *queue, ring_queue_state *state, uint64_t known,
                                           uint32_t sq_head) {
     const uint32_t before = ring_place_of(known, queue->sq_depth, queue->sq_reciprocal).slot;

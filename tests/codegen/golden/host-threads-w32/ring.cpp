@@ -678,8 +678,8 @@ TT_DEVICE TT_INLINE void ring_give_back(const ring_queue *queue, uint32_t identi
 }
 
 // Entries that the drive has fetched: SQHD, a place, made a 64-bit number. One that passes the tickets given out is not
-// believed. Not the doorbell word: its leader rings first and writes it then, and the drive may be quicker; what was not
-// believed of the last completion would leave places taken for ever. An add of 0, for a plain load may be older.
+// believed. Not the doorbell word: its leader rings first and writes it then, and the drive may be quicker; what was
+// not believed of the last completion would leave places taken for ever. An add of 0, for a plain load may be older.
 TT_DEVICE TT_INLINE uint64_t ring_fetched(const ring_queue *queue, ring_queue_state *state, uint64_t known,
                                           uint32_t sq_head) {
     const uint32_t before = ring_place_of(known, queue->sq_depth, queue->sq_reciprocal).slot;
@@ -1090,7 +1090,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "dabc7529bad57bf8d9874219ae5604745e319f1343d51dbf208f3cec7d54c36f";
+static const char tt_content_hash[] = "f705a06929913cbd619637162a5fe16b18b1b1bd0a5f99d77120ef7d3faea638";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -15,7 +15,7 @@ FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test lint format types check sanitize fuzz fuzz-quick bench docs golden mustpass certify self-test wheel clean setup require
+.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick bench docs golden mustpass certify self-test wheel clean setup require
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -47,7 +47,10 @@ demo: $(DEMO) ## the main job on HOST and the software controller: render, compi
 	@$(PY) -m tutti_hal demo --profile host --plot out/demo.png
 
 test: $(DEV) ## unit, property and quick conformance tests, on every core
-	@$(PY) -m pytest -n auto
+	@$(PY) -m pytest -n auto -m "not suite"
+
+test-suite: $(DEV) ## tests of the conformance suite itself: planted cases, forged packages, mutants, models
+	@$(PY) -m pytest -n auto -m suite
 
 lint: $(DEV) ## ruff and clang-format, changing nothing
 	@$(PY) -m ruff check .

@@ -44,6 +44,7 @@ GATES = (
     Gate("lint", 60, ("make", "lint"), "ruff, clang-format"),
     Gate("types", 120, ("make", "types"), "mypy --strict on the package as installed"),
     Gate("test", 600, ("make", "test"), "unit, property and quick conformance tests"),
+    Gate("test-suite", 600, ("make", "test-suite"), "tests of the conformance suite itself"),
     Gate(
         "compile-matrix",
         180,
@@ -51,7 +52,7 @@ GATES = (
         "every kernel for every arch that can be compiled here",
         _no_nvcc,
     ),
-    Gate("conformance", 900, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
+    Gate("conformance", 600, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
     Gate(
         "campaign",
         300,

@@ -15,6 +15,8 @@ from tutti_hal.nvme.software_config import ControllerConfig
 from tutti_hal.paths import templates_dir
 from tutti_hal.record import Record, load_record
 
+pytestmark = pytest.mark.suite
+
 VENDORS = ("host", "cuda")
 KERNEL_SETS = sorted(path.name.removesuffix(".cu.j2") for path in (templates_dir() / "kernels").glob("*.cu.j2"))
 

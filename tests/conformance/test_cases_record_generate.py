@@ -23,6 +23,8 @@ from tutti_hal.conformance_tests.verdict import Verdict
 from tutti_hal.paths import package_file, templates_dir
 from tutti_hal.spec import load_spec
 
+pytestmark = pytest.mark.suite
+
 THREADS, SIM, NO_BALLOT = "threads-w32", "sim-w32", "sim-w128"
 
 Patch = pytest.MonkeyPatch

@@ -21,6 +21,8 @@ from tutti_hal.conformance_tests.terms import Terms
 from tutti_hal.paths import templates_dir
 from tutti_hal.spec import load_spec
 
+pytestmark = pytest.mark.suite
+
 _PAGE = Path(__file__).parents[2] / "docs" / "hazards.md"
 _ROW = re.compile(r"\| H(\d+) \| ([^|]+) \| `(hazard/[^`]+)` \| `([^`]+)` \| ([^|]+) \|")
 

@@ -36,6 +36,8 @@ CASES = '''
 import numpy as np
 from tutti_hal.conformance_tests.case import case
 
+pytestmark = pytest.mark.suite
+
 KERNELS = ("planted",)
 
 def look(run):

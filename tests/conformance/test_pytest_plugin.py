@@ -21,7 +21,7 @@ def test_conformance(conformance_case):
     conformance_case.check()
 """
 
-pytestmark = pytest.mark.slow  # it starts many processes
+pytestmark = [pytest.mark.suite, pytest.mark.slow]  # it starts many processes
 
 SETTINGS = """
 [pytest]

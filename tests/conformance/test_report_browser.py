@@ -15,6 +15,7 @@ from tutti_hal.conformance_tests.report.html import render
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 pytestmark = [
+    pytest.mark.suite,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed"),
     pytest.mark.slow,
 ]

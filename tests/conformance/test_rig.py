@@ -25,6 +25,8 @@ from tutti_hal.errors import QueuesRefused
 from tutti_hal.nvme.software_config import FaultAction, FaultRule
 from tutti_hal.spec import load_spec
 
+pytestmark = pytest.mark.suite
+
 ARCHS = ("sim-w32", "threads-w32")
 
 

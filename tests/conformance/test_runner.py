@@ -36,7 +36,7 @@ from tutti_hal.conformance_tests.terms import ExpectedSkip, Terms
 from tutti_hal.conformance_tests.verdict import SkipReason, Verdict
 from tutti_hal.spec import load_spec
 
-pytestmark = pytest.mark.slow  # it starts many processes
+pytestmark = [pytest.mark.suite, pytest.mark.slow]  # it starts many processes
 
 Runs = Callable[..., Ran]
 

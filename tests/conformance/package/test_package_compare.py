@@ -17,6 +17,8 @@ from tutti_hal.conformance_tests.package import layout
 from tutti_hal.conformance_tests.package.comparison import Change, compare
 from tutti_hal.conformance_tests.session import Session
 
+pytestmark = pytest.mark.suite
+
 Write = Callable[[Session], Path]
 
 

@@ -27,6 +27,8 @@ from tutti_hal.conformance_tests.package.limits import OutOfTime, cpu_limit
 from tutti_hal.conformance_tests.package.verification import verify
 from tutti_hal.conformance_tests.package.yamlguard import guard
 
+pytestmark = pytest.mark.suite
+
 
 def refusals(package: Path) -> list[str]:
     cases = [packages.PLANTED] if package.name.startswith("planted") else []

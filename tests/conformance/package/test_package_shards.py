@@ -13,6 +13,8 @@ from tutti_hal.conformance_tests.package import layout
 from tutti_hal.conformance_tests.package.verification import Verification, verify
 from tutti_hal.conformance_tests.package.writer import write_package
 
+pytestmark = pytest.mark.suite
+
 COUNT = 3
 
 

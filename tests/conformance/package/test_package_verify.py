@@ -26,6 +26,8 @@ from tutti_hal.conformance_tests.session import Session
 from tutti_hal.conformance_tests.subject import SubjectSpec
 from tutti_hal.paths import package_file
 
+pytestmark = pytest.mark.suite
+
 
 def check(*folders: Path, **options: Any) -> Verification:
     return verify(folders, cases=(packages.PLANTED,) if "planted" in str(folders[0]) else (), **options)

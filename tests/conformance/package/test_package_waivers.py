@@ -16,6 +16,8 @@ from tutti_hal.conformance_tests.package.waivers import NO_WAIVERS, load_waivers
 from tutti_hal.conformance_tests.package.writer import write_package
 from tutti_hal.spec import load_spec
 
+pytestmark = pytest.mark.suite
+
 GOOD = """\
 version: 1
 waivers:

@@ -21,6 +21,8 @@ from tutti_hal.conformance_tests.package.writer import check_target, write_packa
 from tutti_hal.conformance_tests.session import RunOptions, Session
 from tutti_hal.conformance_tests.verdict import Verdict
 
+pytestmark = pytest.mark.suite
+
 
 def test_every_file_is_there_and_sha256sum_agrees(good_package: Path) -> None:
     assert {path.name for path in good_package.iterdir()} == {*layout.FILES, layout.RECORD}

@@ -85,3 +85,19 @@ def test_bad_options_are_refused(capsys: pytest.CaptureFixture[str], options: li
         got = left.code
     assert got == code
     assert said in capsys.readouterr().err
+
+
+def test_injected_errors_are_measured_beside_the_clean_ring(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--batch", "512", "--faults", "0.1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    figures = {figure["name"]: figure["commands_per_s"] for figure in result["figures"]}
+    struck = result["faults"]
+    assert struck["rate"] == 0.1
+    assert 0.05 < struck["errors"] / (3 * 2 * 512) < 0.15
+    assert struck["over_clean"] == pytest.approx(figures["ring with injected errors"] / figures["ring"])
+
+
+def test_a_share_above_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*QUICK, "--faults", "2"])
+    assert "no share from 0 to 1" in capsys.readouterr().err

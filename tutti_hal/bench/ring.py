@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 4096
 _NSID = 1
+#: (type, code) of injected errors: the generic internal error.
+_ERROR = (0, 6)
 
 RING, NULL, NAIVE, SINGLE = "ring", "null controller", "one doorbell a command", "one command a batch"
+FAULTS = "ring with injected errors"
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,14 @@ class Load:
         batch: commands handed over together.
         depth: entries of the queue.
         lanes: lanes of the kernel at most; 0: one wave.
+        faults: share of the commands that the drive ends with an error instead.
     """
 
     write: bool = False
     batch: int = 4096
     depth: int = 1024
     lanes: int = 0
+    faults: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class _Round:
     host_calls: int
     batches: int
     seconds: float
+    errors: int = 0
 
 
 def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: int = 3) -> dict[str, Any]:
@@ -100,11 +106,13 @@ def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: i
             f"measure the ring on {profile}", "its controllers run on threads of this host", "Name --profile host."
         )
     with tempfile.TemporaryDirectory() as folder:
+        clean = replace(load, faults=0.0)
         ways = (
-            _Way(RING, load),
-            _Way(NULL, load, null=True),
-            _Way(NAIVE, load, templates=naive_templates(Path(folder))),
-            _Way(SINGLE, replace(load, batch=1)),
+            _Way(RING, clean),
+            _Way(NULL, clean, null=True),
+            _Way(NAIVE, clean, templates=naive_templates(Path(folder))),
+            _Way(SINGLE, replace(clean, batch=1)),
+            *([_Way(FAULTS, load)] if load.faults else []),
         )
         length_s = time_limit_s / (rounds * len(ways))
         taken: dict[str, list[_Round]] = {way.name: [] for way in ways}
@@ -113,6 +121,8 @@ def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: i
                 taken[way.name].append(_run(profile, way, length_s))
     figures = [_figure(way, taken[way.name]) for way in ways]
     rate = {figure.name: figure.commands_per_s for figure in figures}
+    errors = sum(each.errors for each in taken.get(FAULTS, []))
+    others = (NULL, NAIVE, SINGLE)
     return {
         "profile": str(profile),
         "operation": "write" if load.write else "read",
@@ -122,7 +132,8 @@ def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: i
         "rounds": rounds,
         "verified": True,  # whatever is not, was raised
         "figures": [asdict(figure) for figure in figures],
-        "ring_over": {name: rate[RING] / rate[name] for name in (NULL, NAIVE, SINGLE)},
+        "ring_over": {name: rate[RING] / rate[name] for name in others},
+        "faults": {"rate": load.faults, "errors": errors, "over_clean": rate[FAULTS] / rate[RING]} if errors else None,
     }
 
 
@@ -157,6 +168,7 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
     from tutti_hal.io_uring.ring import Ring
     from tutti_hal.nvme.handle import ControllerHandle
     from tutti_hal.nvme.software import ControllerConfig, MemoryNamespace, NullController, SoftwareController
+    from tutti_hal.nvme.software_config import FaultAction, FaultRule
     from tutti_hal.shim import Device
 
     load = way.load
@@ -176,6 +188,8 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
             depth=load.depth, batch_limit=load.batch, batches=2, buffers=1, lanes=load.lanes or device.wave_width
         )
         drives = [Drive(handle=handle, dma=controller.dma)]
+        if load.faults:
+            controller.inject(FaultRule(action=FaultAction.STATUS, rate=load.faults, status=_ERROR))
         ring = stack.enter_context(Ring.init_queue(device, drives, options, templates=way.templates))
         buffer = ring.register(memory)
         place = np.arange(load.batch)
@@ -187,7 +201,11 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
             ring.issue_io(iocb)
             return iocb
 
-        took = _flow(ring, issue, way.name, length_s)
+        took = _flow(ring, issue, way, length_s)
+        if load.faults:
+            # Once more without errors: what failed is moved now.
+            controller.clear_faults()
+            _take(ring, issue(), way.name, 0.0)
         if not way.null:
             # The source judges: what is stored after writes, what arrived after reads.
             found = controller.read_stored(_NSID, 0, len(source)) if load.write else memory.read(0, len(source))
@@ -198,15 +216,31 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
         return took
 
 
-def _flow(ring: Ring, issue: Callable[[], Iocb], name: str, length_s: float) -> _Round:
-    """Batches one behind the other, two in flight, for ``length_s``."""
+def _take(ring: Ring, iocb: Iocb, name: str, faults: float) -> int:
+    """Waits for a batch; how many of its commands ended with the injected error. Any other end raises."""
     from tutti_hal.io_uring.completion import succeeded
+    from tutti_hal.io_uring.layout import State
+
+    done = ring.wait_cqe(iocb)
+    good = succeeded(done)
+    if good.all():
+        return 0
+    struck = (done["state"] == State.COMPLETED) & (done["sct"] == _ERROR[0]) & (done["sc"] == _ERROR[1])
+    if not faults or not (good | struck).all():
+        raise BenchError(f"measure {name}", "a command did not end well", "Run the ring's tests.")
+    return int(struck.sum())
+
+
+def _flow(ring: Ring, issue: Callable[[], Iocb], way: _Way, length_s: float) -> _Round:
+    """Batches one behind the other, two in flight, for ``length_s``."""
+    errors = 0
 
     def take(iocb: Iocb) -> None:
-        if not succeeded(ring.wait_cqe(iocb)).all():
-            raise BenchError(f"measure {name}", "a command did not end well", "Run the ring's tests.")
+        nonlocal errors
+        errors += _take(ring, iocb, way.name, way.load.faults)
 
     take(issue())  # pages of the namespace, code and caches
+    errors = 0
     before = _counts(ring)
     calls = ring.device.host_calls.total()
     batches = 1
@@ -221,7 +255,7 @@ def _flow(ring: Ring, issue: Callable[[], Iocb], name: str, length_s: float) -> 
     seconds = time.perf_counter() - begin
     calls = ring.device.host_calls.total() - calls
     commands, doorbells, loads = (new - old for new, old in zip(_counts(ring), before, strict=True))
-    return _Round(commands, doorbells, loads, calls, batches, seconds)
+    return _Round(commands, doorbells, loads, calls, batches, seconds, errors)
 
 
 def _counts(ring: Ring) -> tuple[int, int, int]:

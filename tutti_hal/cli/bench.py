@@ -43,8 +43,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds of measuring, all figures together (8)",
     )
+    ring.add_argument(
+        "--faults", type=_share, default=0.0, metavar="RATE", help="also with so many commands of one ended in an error"
+    )
     ring.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures (.png .svg .pdf)")
     ring.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
+def _share(text: str) -> float:
+    """A share from 0 to 1."""
+    value = float(text)
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is no share from 0 to 1")
+    return value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         from tutti_hal.workload.plot import check
 
         check(args.plot)
-    load = Load(write=args.write, batch=args.batch, depth=args.depth, lanes=args.lanes)
+    load = Load(write=args.write, batch=args.batch, depth=args.depth, lanes=args.lanes, faults=args.faults)
     result = {"machine": benchmark_facts(), **measure_ring(select(args.profile), load, time_limit_s=args.time_limit)}
     if args.plot is not None:
         from tutti_hal.bench.plot import draw
@@ -103,3 +114,6 @@ def _print(result: dict[str, Any]) -> None:
     )
     for name, ratio in ratios.items():
         terminal.note(f"ring over {name}: {ratio:.2f}x")
+    if result["faults"]:
+        struck = result["faults"]
+        terminal.note(f"with {struck['rate']:.2%} of errors: {struck['over_clean']:.2f}x of the clean ring")

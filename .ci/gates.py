@@ -44,7 +44,7 @@ GATES = (
     Gate("lint", 60, ("make", "lint"), "ruff, clang-format"),
     Gate("types", 120, ("make", "types"), "mypy --strict on the package as installed"),
     Gate("test", 600, ("make", "test"), "unit, property and quick conformance tests"),
-    Gate("test-suite", 600, ("make", "test-suite"), "tests of the conformance suite itself"),
+    Gate("test-suite", 480, ("make", "test-suite"), "tests of the conformance suite itself"),
     Gate(
         "compile-matrix",
         180,
@@ -52,17 +52,17 @@ GATES = (
         "every kernel for every arch that can be compiled here",
         _no_nvcc,
     ),
-    Gate("conformance", 600, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
+    Gate("conformance", 480, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
     Gate(
         "campaign",
         300,
         (PYTHON, "-m", "tutti_hal.conformance_tests.campaign", "--commands", "100000"),
         "100,000 commands of random workloads with random faults against the reference model",
     ),
-    Gate("mutants", 600, ("make", "self-test"), "20 mutants of the product, each noticed"),
+    Gate("mutants", 420, ("make", "self-test"), "20 mutants of the product, each noticed"),
     Gate("sanitizers", 360, (PYTHON, ".ci/sanitizers.py"), "native code under ASan+UBSan and TSan"),
-    Gate("fuzz", 120, ("make", "fuzz-quick"), "the software controller under libFuzzer for 30 s", _no_libfuzzer),
-    Gate("wheel", 300, (PYTHON, ".ci/wheel.py"), "sdist, wheel from the sdist, the demo in a clean environment"),
+    Gate("fuzz", 180, ("make", "fuzz-quick"), "the software controller under libFuzzer for 30 s", _no_libfuzzer),
+    Gate("wheel", 240, (PYTHON, ".ci/wheel.py"), "sdist, wheel from the sdist, the demo in a clean environment"),
     Gate("docs", 120, ("make", "docs"), "the documentation builds without a warning"),
 )
 

@@ -18,9 +18,11 @@ settings.load_profile("house")
 
 
 # A shell that puts the run in the background without job control has SIGINT ignored, and children inherit that: the
-# tests that interrupt a child would find it deaf.
+# tests that interrupt a child would find it deaf. `nohup` does the same with SIGHUP.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ from tutti_hal.conformance_tests.terms import Terms
 from tutti_hal.paths import templates_dir
 from tutti_hal.spec import load_spec
 
+pytestmark = pytest.mark.suite
+
 KERNEL = """\
 {# SPDX-License-Identifier: GPL-2.0-only -#}
 {% call kernel("planted", [("out", "tt_word32 *"), ("n", "uint32_t")]) %}
@@ -35,8 +37,6 @@ tt_store_relaxed_sys_u32(&out[2], n & 1);
 CASES = '''
 import numpy as np
 from tutti_hal.conformance_tests.case import case
-
-pytestmark = pytest.mark.suite
 
 KERNELS = ("planted",)
 

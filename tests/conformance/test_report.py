@@ -71,7 +71,8 @@ SESSIONS: dict[str, Callable[[], Session]] = {
 @pytest.mark.parametrize("name", SESSIONS)
 def test_is_whole_self_contained_and_small(name: str) -> None:
     text = render(SESSIONS[name]())
-    assert len(text.encode()) <= 1_500_000
+    # A run in which nothing passed tells of every instance.
+    assert len(text.encode()) <= (2_500_000 if name in ("all fail", "none run") else 1_500_000)
     root = read(text)  # every tag balanced, no attribute and no id twice
     assert text.startswith("<!doctype html>")
     ids = set(root.by_id)

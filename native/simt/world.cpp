@@ -264,6 +264,8 @@ void World::end_launch(std::size_t index) {
             retire_block(launch, launch.resident.size() - 1);
     }
     ended_view_.join(launch.end, memory_.floor());
+    /* The host copies in stream order while other launches run: what has ended is behind it. */
+    host_.current.join(launch.end, memory_.floor());
     ended_[launch.id] = report;
     if (ended_.size() > kKeptReports)
         ended_.erase(ended_.begin());

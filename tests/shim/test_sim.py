@@ -236,3 +236,25 @@ def test_a_host_function_may_not_use_its_device(stream: Stream) -> None:
     stream.call(stream.synchronize)
     with pytest.raises(NotSupported, match="must not call into the runtime"):
         stream.synchronize()
+
+
+def test_a_copy_sees_a_kernel_that_has_ended_while_another_one_runs(
+    device: Device, stream: Stream, module: Module, world: World
+) -> None:
+    for seed in range(1, 9):
+        world.reset(SimOptions(policy="random", seed=seed))
+        found = np.zeros(64, np.uint32)
+        with device.allocate(4, "mapped") as flag, device.allocate(256) as words, device.create_stream() as beside:
+            for cleared in (flag, words):
+                stream.fill(cleared, 0)
+            stream.synchronize()
+            launch(beside, ONE, module["await_flag"], flag)
+            launch(stream, LaunchConfig(2, 32), module["add_one"], 64, words)
+            with stream.record() as mark:
+                while not mark.query():
+                    world.run(64)
+            stream.copy(found, words)
+            assert not beside.query()
+            world.store(flag.address, 1)
+            beside.synchronize()
+        assert found.tolist() == [1] * 64, f"seed {seed}"

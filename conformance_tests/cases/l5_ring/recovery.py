@@ -135,6 +135,7 @@ _TROUBLES: dict[str, tuple[FaultAction, tuple[FaultRule, ...]]] = {
             "ring.recovery.recreated_works",
         )
     ),
+    quick=False,
 )
 def recovery(run: Run) -> Observations:
     """The weakest step that helps is taken, each in its time, while a batch is in flight on another drive."""
@@ -246,6 +247,7 @@ def _(seen: Seen) -> None:
     kernels=("ring",),
     axes={"step": ("abort", "recreate", "reset"), "comes": ("before", "after")},
     budget_s=30.0,
+    quick=False,
 )
 def recovery_late(run: Run) -> Observations:
     """A command that would complete after its deadline, before or after a step: no data and no belief follow."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.raw import ask, held_stream, kinds_of, out, pointer, second_device
+from tutti_hal.conformance_tests.cases.l2_host.gates import OPENED, held_stream
+from tutti_hal.conformance_tests.cases.l2_host.raw import ask, kinds_of, out, pointer, second_device
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
@@ -201,21 +202,21 @@ def asynchronous(run: Run) -> Observations:
     early, late = run.random.integers(0, 256, (2, size), np.uint8)
     plain = early.copy()
     source, to, from_plain, beside = (run.array(early), *(run.buffer(size) for _ in range(3)))
-    with held_stream(run) as hold, run.device.create_stream() as free:
-        ran = hold.runs()
-        hold.stream.copy(to, source)
-        hold.stream.copy(from_plain, plain)
-        mark = hold.stream.record()
+    with held_stream(run) as gate, run.device.create_stream() as free:
+        ran = gate.runs()
+        gate.stream.copy(to, source)
+        gate.stream.copy(from_plain, plain)
+        mark = gate.stream.record()
         plain[:] = late  # pageable memory was read when the call returned
-        before = [hold.stream.query(), mark.query()]
+        before = [gate.stream.query(), mark.query()]
         untouched = to.numpy().copy() if run.world is None else _look(run, to)
         free.copy(beside[3:700], source[9:706])
         free.synchronize()
-        while_held = hold.answer
-        hold.let_go()
+        while_held = gate.answer
+        gate.open()
         mark.synchronize()
         reached = to.numpy().copy()
-        held = hold.answer
+        held = gate.answer
         mark.close()
     return {
         **{"ran": ran, "while_held": while_held, "held": held, "early": early, "before": before},
@@ -236,7 +237,7 @@ def _(seen: Seen) -> None:
     import numpy as np
 
     clause, early = "host.copy.asynchronous", seen["early"]
-    if not seen["ran"] or seen["while_held"] != 0 or seen["held"] != 2:
+    if not seen["ran"] or seen["while_held"] != 0 or seen["held"] != OPENED:
         seen.inconclusive("the stream was not held back")
     seen.equal(clause, "whether stream and event say that it has happened, while it waits", seen["before"], [False] * 2)
     seen.equal(clause, "the destination while the copy waits", seen["untouched"], np.zeros_like(early))

@@ -6,7 +6,8 @@ import threading
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.raw import ask, device_count, out, peek
+from tutti_hal.conformance_tests.cases.l2_host.gates import long_beside_a_call, peek
+from tutti_hal.conformance_tests.cases.l2_host.raw import ask, device_count, out
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -131,16 +132,21 @@ def synchronize(run: Run) -> Observations:
     late = run.kernel("probe_host", "host_late")
     kinds = (StreamOptions(), StreamOptions(nonblocking=False))
     streams = [run.closing.enter_context(device.create_stream(options)) for options in kinds]
-    nanoseconds = 2_000_000 if run.world is None else 20_000
+    # The default stream waits for a blocking one, and the other way round: each is the last once.
+    places = list(enumerate((*streams, device.default_stream)))
     rows = []
-    for turn in (1, 2):
-        # The default stream waits for a blocking one, and the other way round: each is the last once.
-        places = list(enumerate((*streams, device.default_stream)))
-        for index, stream in places if turn == 1 else reversed(places):
-            stream.launch(LaunchConfig(1, 1), late, words[4 * index : 4 * index + 4], 1, turn, nanoseconds)
-        before = [peek(run, words, index) for index in range(3)]
-        device.synchronize()
-        rows.append([before, [peek(run, words, index) for index in range(3)]])
+    for turn, order in enumerate((places, places[::-1]), 1):
+        for nanoseconds in long_beside_a_call(run):
+            run.stream.fill(words, 0)
+            run.stream.synchronize()
+            for index, stream in order:
+                stream.launch(LaunchConfig(1, 1), late, words[4 * index : 4 * index + 4], 1, turn, nanoseconds)
+            before = [peek(run, words, 4 * index) for index in range(3)]
+            device.synchronize()
+            after = [peek(run, words, 4 * index) for index in range(3)]
+            if before != [turn] * 3:
+                break
+        rows.append([before, after])
     return {"rows": rows}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.gates import Gate, peek, said
+from tutti_hal.conformance_tests.cases.l2_host.gates import OPENED, Gate, peek, said
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -60,7 +60,7 @@ def _(seen: Seen) -> None:
     clause = "host.event.record"
     wanted = [True, True, False, True]
     seen.equal(clause, "complete: recorded, work behind it, recorded again, ended", seen["complete"], wanted)
-    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
+    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], OPENED)
     seen.equal(clause, "the record of no event", seen["none"][0], "InvalidResourceHandle")
     seen.equal(clause, "the end of no event", seen["none"][1], "InvalidResourceHandle")
 
@@ -272,5 +272,5 @@ def _(seen: Seen) -> None:
         seen.equal(clause, f"the vendor's answer: {name}", found["vendor"], canonical)
         seen.equal(clause, f"the vendor's answer the other way round: {name}", found["vendor_reversed"], canonical)
     seen.holds(clause, "the time is told once the work has ended", seen["after"] >= 0, seen["after"])
-    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
+    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], OPENED)
     seen.equal(clause, "an event with unknown flags", seen["flags"], "InvalidValue")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.raw import held_stream, kinds_of, pointer
+from tutti_hal.conformance_tests.cases.l2_host.gates import held_stream
+from tutti_hal.conformance_tests.cases.l2_host.raw import kinds_of, pointer
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
@@ -60,12 +61,12 @@ def _(seen: Seen) -> None:
 def beside_kernel(run: Run) -> Observations:
     """A fill on one stream is exact while a kernel runs on another."""
     memory = run.buffer(_BYTES)
-    with held_stream(run) as hold, run.device.create_stream() as free:
-        ran = hold.runs()
+    with held_stream(run) as gate, run.device.create_stream() as free:
+        ran = gate.runs()
         free.fill(memory[5:1003], 0x9C)
         free.fill(memory[7:8], 0x01)
         free.synchronize()
-        held = hold.answer == 0
+        held = gate.answer == 0
     return {"ran": ran and held, "found": run.read(memory, "u1")}
 
 

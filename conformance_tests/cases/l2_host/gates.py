@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +15,20 @@ if TYPE_CHECKING:
 #: a broken product ends as a failure and never as a hang.
 PATIENCE_NS = 2_000_000_000
 
+#: What a gate's kernel stores when its patience ends; to this, the value is added with which the gate was opened.
+LOST_PATIENCE = 5
+#: What it stores when the gate was opened with 1.
+OPENED = LOST_PATIENCE + 1
+
 _RUNNING, _FLAG, _ANSWER = 0, 4, 8
+
+
+def long_beside_a_call(run: Run) -> tuple[int, ...]:
+    """Nanoseconds that a kernel may take so that it still runs when the host's next call begins, to be tried in turn.
+
+    A busy machine may keep the host away for longer than the first; a virtual clock goes on only while the device runs.
+    """
+    return (3_000_000, 50_000_000, 500_000_000) if run.world is None else (50_000,)
 
 
 def poke(run: Run, buffer: Buffer, value: int, offset: int = 0) -> None:
@@ -44,22 +60,48 @@ class Gate:
     """
 
     def __init__(self, run: Run, stream: Stream) -> None:
+        #: What it holds back.
+        self.stream = stream
         self._run = run
         self._words = run.buffer(16)
         kernel = run.kernel("probe_host", "host_await")
         running, flag, answer = (self._words[at : at + 4] for at in (_RUNNING, _FLAG, _ANSWER))
-        launch_on(stream, kernel, 1, 1, running, flag, answer, 5, PATIENCE_NS)
+        launch_on(stream, kernel, 1, 1, running, flag, answer, LOST_PATIENCE, PATIENCE_NS)
         run.closing.callback(self.open)
 
-    def open(self) -> None:
+    def runs(self) -> bool:
+        """Wait until the kernel says that it runs; False where it does not within a second."""
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            if peek(self._run, self._words, _RUNNING) == 1:
+                return True
+            if self._run.world is not None:
+                self._run.world.run(200)
+            else:
+                time.sleep(0.0002)
+        return False
+
+    def open(self, value: int = 1) -> None:
         """Let the stream go on. Does no harm the second time."""
         if not self._words.closed:
-            poke(self._run, self._words, 1, _FLAG)
+            poke(self._run, self._words, value, _FLAG)
 
     @property
     def answer(self) -> int:
-        """What the kernel stored when it ended: 6 after the gate was opened, 5 when its patience ended, else 0."""
+        """What the kernel stored when it ended: :data:`OPENED`, :data:`LOST_PATIENCE`, or 0 while it has not."""
         return peek(self._run, self._words, _ANSWER)
+
+
+@contextmanager
+def held_stream(run: Run) -> Iterator[Gate]:
+    """A stream of its own behind a gate. At the end the gate is opened, and the stream's work has ended."""
+    with run.device.create_stream() as stream:
+        gate = Gate(run, stream)
+        try:
+            yield gate
+        finally:
+            gate.open()
+            stream.synchronize()
 
 
 def said(run: Run, name: str, *args: Any) -> str:

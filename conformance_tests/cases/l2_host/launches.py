@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.gates import PATIENCE_NS, Gate, launch_on, said
+from tutti_hal.conformance_tests.cases.l2_host.gates import OPENED, PATIENCE_NS, Gate, launch_on, said
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -140,7 +140,7 @@ def asynchronous(run: Run) -> Observations:
 def _(seen: Seen) -> None:
     clause = "host.launch.asynchronous"
     seen.equal(clause, "the kernel's answer when the launch had returned", seen["returned"], 0)
-    seen.equal(clause, "its answer after the host's store", seen["ended"], 6)
+    seen.equal(clause, "its answer after the host's store", seen["ended"], OPENED)
 
 
 _COUNT, _ROUNDS = 1031, 5

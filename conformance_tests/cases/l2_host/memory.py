@@ -6,7 +6,8 @@ import itertools
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.raw import FAR_TOO_MUCH, ask, held_stream, kinds_of, out, peek, pointer
+from tutti_hal.conformance_tests.cases.l2_host.gates import OPENED, held_stream, long_beside_a_call, peek
+from tutti_hal.conformance_tests.cases.l2_host.raw import FAR_TOO_MUCH, ask, kinds_of, out, pointer
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -172,21 +173,20 @@ def free_waits(run: Run) -> Observations:
 
     from tutti_hal.shim import LaunchConfig
 
-    device = run.device
-    memory = device.allocate(1024, str(run.axes["kind"]))
-    result, stamp = run.buffer(1024), run.buffer(4)
-    late = run.kernel("probe_host", "host_late")
-    stream = run.stream
-    # Long beside a host call: a virtual clock goes on only while the device runs.
-    nanoseconds = 3_000_000 if run.world is None else 50_000
-    stream.launch(LaunchConfig(1, 32), late, memory, 256, 0x1234567, nanoseconds)
-    stream.launch(LaunchConfig(1, 256), run.kernel("probe_host", "host_copy"), memory, result, 256)
-    stream.launch(LaunchConfig(1, 1), late, stamp, 1, 9, 0)
-    before = peek(run, stamp, 0)
-    memory.close()
-    # Looked at without any further call that could wait.
-    at_once = [peek(run, result, index) for index in (0, 100, 255)]
-    done = peek(run, stamp, 0)
+    stream, late = run.stream, run.kernel("probe_host", "host_late")
+    for nanoseconds in long_beside_a_call(run):
+        memory = run.device.allocate(1024, str(run.axes["kind"]))
+        result, stamp = run.buffer(1024), run.buffer(4)
+        stream.launch(LaunchConfig(1, 32), late, memory, 256, 0x1234567, nanoseconds)
+        stream.launch(LaunchConfig(1, 256), run.kernel("probe_host", "host_copy"), memory, result, 256)
+        stream.launch(LaunchConfig(1, 1), late, stamp, 1, 9, 0)
+        before = peek(run, stamp)
+        memory.close()
+        # Looked at without any further call that could wait.
+        at_once = [peek(run, result, 4 * index) for index in (0, 100, 255)]
+        done = peek(run, stamp)
+        if before == 0:
+            break
     return {"before": before, "at_once": at_once, "done": done, "result": run.read(result, np.uint32)}
 
 
@@ -246,8 +246,8 @@ def pools(run: Run) -> Observations:
     size, count = 1 << 13, 1 << 11
     result = run.buffer(size)
     room = out(device, "void **")
-    with device.current(), held_stream(run) as hold, device.create_stream() as beside:
-        stream = hold.stream
+    with device.current(), held_stream(run) as gate, device.create_stream() as beside:
+        stream = gate.stream
         device.call("MallocAsync", room, size, stream.handle)
         memory = int(device.runtime.ffi.cast("uintptr_t", room[0]))
         stream.launch(LaunchConfig(8, 256), run.kernel("probe_host", "host_count"), memory, count, 5)
@@ -259,13 +259,13 @@ def pools(run: Run) -> Observations:
             device.call("MallocAsync", room, size, beside.handle)
             device.call("MemsetAsync", room[0], 0xEE, size, beside.handle)
             others.append(room[0])
-        ran = hold.runs()
-        hold.let_go()
+        ran = gate.runs()
+        gate.open()
         stream.synchronize()
         for other in others:
             device.call("FreeAsync", other, beside.handle)
         beside.synchronize()
-        held = hold.answer
+        held = gate.answer
     return {"ran": ran, "held": held, "again": again, "result": run.read(result, np.uint32)}
 
 
@@ -274,7 +274,7 @@ def _(seen: Seen) -> None:
     import numpy as np
 
     clause = "host.memory.pool_order"
-    if not seen["ran"] or seen["held"] != 2:
+    if not seen["ran"] or seen["held"] != OPENED:
         seen.inconclusive("the stream was not held back while others allocated")
     wanted = np.arange(5, 5 + (1 << 11), dtype=np.uint32)
     seen.equal(clause, "what the stream's work left", seen["result"], wanted)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.verdict import SkipReason
 
 if TYPE_CHECKING:
-    from tutti_hal.shim import Buffer, Device
+    from tutti_hal.shim import Device
 
 #: More memory than any machine has, and less than overflows a size.
 FAR_TOO_MUCH = 1 << 60
@@ -69,77 +68,3 @@ def second_device(run: Run) -> Device:
     if len(run.device.runtime.ordinals(run.facts.arch)) < 2:
         run.skip(SkipReason.MACHINE, f"there is one device of {run.facts.arch}, and the case needs two")
     return run.subject.open_device(1)
-
-
-@contextmanager
-def held_stream(run: Run) -> Iterator[Hold]:
-    """A stream of its own whose work waits behind a kernel, until it is let go; at the latest after a few seconds.
-
-    Needs ``memory.mapped`` and the kernel set ``probe_host``.
-    """
-    words = run.buffer(64)
-    with run.device.create_stream() as stream:
-        hold = Hold(run, stream, words)
-        try:
-            yield hold
-        finally:
-            hold.let_go()
-            stream.synchronize()
-
-
-class Hold:
-    """See :func:`held_stream`; ``stream`` is what the case enqueues its work on."""
-
-    #: Long enough for what a case does meanwhile, short enough for the case to end within its budget.
-    PATIENCE_NS = 5_000_000_000
-
-    def __init__(self, run: Run, stream: Any, words: Buffer) -> None:
-        from tutti_hal.shim import LaunchConfig
-
-        self.run = run
-        self.stream = stream
-        self.words = words
-        kernel = run.kernel("probe_host", "host_await")
-        stream.launch(LaunchConfig(1, 1), kernel, words, words[4:8], words[8:12], 1, self.PATIENCE_NS)
-
-    def runs(self) -> bool:
-        """Wait until the kernel says that it runs; False where it does not within a second."""
-        import time
-
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
-            if peek(self.run, self.words, 0) == 1:
-                return True
-            if self.run.world is not None:
-                self.run.world.run(200)
-            else:
-                time.sleep(0.0002)
-        return False
-
-    def let_go(self) -> None:
-        """Let the kernel end."""
-        poke(self.run, self.words, 1, 1)
-
-    @property
-    def answer(self) -> int:
-        """What the kernel stored when it ended, 0 before: 2 where it was let go, 1 where it lost patience."""
-        return peek(self.run, self.words, 2)
-
-
-def peek(run: Run, words: Buffer, index: int) -> int:
-    """What the host reads now in a mapped word, also while kernels run."""
-    if run.world is not None:
-        return int(run.world.load(words.host_address + 4 * index))
-    import numpy as np
-
-    return int(words.numpy(np.uint32)[index])
-
-
-def poke(run: Run, words: Buffer, index: int, value: int) -> None:
-    """Let the host store into a mapped word now, also while kernels run."""
-    if run.world is not None:
-        run.world.store(words.host_address + 4 * index, value)
-        return
-    import numpy as np
-
-    words.numpy(np.uint32)[index] = value

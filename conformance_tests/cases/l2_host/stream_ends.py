@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.gates import Gate, launch_on, peek, poke, said
+from tutti_hal.conformance_tests.cases.l2_host.gates import OPENED, Gate, launch_on, peek, poke, said
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -65,7 +65,7 @@ def _(seen: Seen) -> None:
     clause = "host.stream.destroy"
     seen.equal(clause, "the word while the closed stream is held", seen["before"], 0)
     seen.equal(clause, "the word when the device has ended its work", seen["after"], 9)
-    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
+    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], OPENED)
     for use, found in zip(("wait", "query", "record", "fill"), seen["refused"], strict=True):
         seen.refused(clause, f"a {use} on the closed stream", found, "UseAfterFree")
     for use, said_ in seen["raw"].items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.gates import PATIENCE_NS, Gate, launch_on, peek, said
+from tutti_hal.conformance_tests.cases.l2_host.gates import OPENED, PATIENCE_NS, Gate, launch_on, peek, said
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -80,7 +80,7 @@ def _(seen: Seen) -> None:
     seen.equal(clause, "each kernel saw the other's flag while it ran", seen["met"], np.array([2, 2], np.uint32))
     seen.equal(clause, "the work of one stream, done while the other was held", seen["beside"], np.full(4, 9, np.uint8))
     seen.equal(clause, "the other was still held then", seen["held"], True)
-    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
+    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], OPENED)
 
 
 @case(
@@ -122,7 +122,7 @@ def _(seen: Seen) -> None:
     seen.refused(clause, "the function called through the shim", seen["typed"], "RuntimeFailure", "NotReady")
     seen.equal(clause, "no query waited for the kernel", seen["answer"], 0)
     seen.equal(clause, "a query of a stream that was waited for", seen["done"], True)
-    seen.equal(clause, "the kernel ended by the gate", seen["ended"], 6)
+    seen.equal(clause, "the kernel ended by the gate", seen["ended"], OPENED)
 
 
 @case(
@@ -213,7 +213,7 @@ def _(seen: Seen) -> None:
     clause = "host.stream.wait_event"
     seen.equal(clause, "while the event is not reached: stream ready, kernels that ran", seen["held"], [False, 0])
     seen.equal(clause, "who ran, in order", seen["log"][:3], np.array([2, 1, 2], np.uint32))
-    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
+    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], OPENED)
     seen.equal(clause, "a wait with unknown flags", seen["flags"], "InvalidValue")
     seen.equal(clause, "a wait for no event", seen["none"], "InvalidResourceHandle")
 
@@ -269,4 +269,4 @@ def _(seen: Seen) -> None:
     seen.equal(clause, "held: default, blocking, non-blocking stream ready; kernels that ran", seen["held"], wanted)
     seen.equal(clause, "who ran, in order", seen["log"], np.array([3, 1, 2, 3], np.uint32))
     seen.equal(clause, "the non-blocking stream's fill", seen["free"], np.full(4, 4, np.uint8))
-    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], 6)
+    seen.equal(clause, "the held kernel ended by the gate", seen["answer"], OPENED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,8 +54,23 @@ def facts_for(profile: Profile, archs: tuple[str, ...]) -> dict[str, Facts]:
     return {arch: facts_of(profile, arch) for arch in ("", *archs)}
 
 
-def prepare(options: RunOptions) -> tuple[RunOptions, dict[str, Facts], tuple[Instance, ...]]:
-    """What a run with these options has to judge. ``options.archs`` comes back as it is used: fewer for a quick run.
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can begin.
+
+    Attributes:
+        options: as asked for; the archs are those that are used, fewer for a quick run.
+        facts: of the vendor as a whole (``""``) and of these archs.
+        instances: everything that has to be judged, in order.
+    """
+
+    options: RunOptions
+    facts: Mapping[str, Facts]
+    instances: tuple[Instance, ...]
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """What a run with these options has to judge.
 
     Raises:
         CaseUnknown, CasesInvalid: of the catalogue.
@@ -66,7 +81,7 @@ def prepare(options: RunOptions) -> tuple[RunOptions, dict[str, Facts], tuple[In
     if options.quick:
         options = replace(options, archs=quick_archs(facts, profile.record.default_arch or ""))
         facts = facts_for(profile, options.archs)
-    return options, facts, chosen_instances(catalogue(options.subject.cases), options, facts)
+    return Prepared(options, facts, chosen_instances(catalogue(options.subject.cases), options, facts))
 
 
 def terms_for(options: RunOptions, record: Record, waivers: tuple[Waiver, ...] = ()) -> Terms:
@@ -92,7 +107,7 @@ def terms_for(options: RunOptions, record: Record, waivers: tuple[Waiver, ...] =
 
 
 def certify(
-    options: RunOptions,
+    prepared: Prepared,
     *,
     waivers: tuple[Waiver, ...] = (),
     environment: Mapping[str, object] | None = None,
@@ -102,20 +117,20 @@ def certify(
     """Run and judge. Blocks until all is judged; an interruption ends the workers first.
 
     Args:
-        options: what to run.
+        prepared: what to run.
         waivers: as loaded; expired ones cover nothing.
         environment: facts about the machine to keep with the session.
         on_start: called when an instance starts.
         on_end: called when it was judged.
 
     Raises:
-        ConformanceError, ProfileError, SpecError: the run could not be prepared. What goes wrong inside a case is that
+        ConformanceError, ProfileError, SpecError: its terms cannot be had. What goes wrong inside a case is that
             case's verdict.
     """
     from tutti_hal.conformance_tests.runner.pool import run_instances
 
     started, began = datetime.datetime.now(datetime.UTC), time.monotonic()
-    options, facts, instances = prepare(options)
+    options, facts, instances = prepared.options, prepared.facts, prepared.instances
     terms = terms_for(options, profile_of(options.subject).record, waivers)
 
     def ended(instance: Instance, outcome: Outcome) -> None:

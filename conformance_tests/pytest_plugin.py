@@ -93,9 +93,10 @@ class Bench:
             seed=DEFAULT_SEED if asked.seed is None else asked.seed,
             machine=asked.machine,
         )
-        options, facts, self.instances = certify.prepare(options)
-        terms = certify.terms_for(options, profile_of(subject).record)
-        self._question: Question = Question(options, facts, terms)
+        prepared = certify.prepare(options)
+        self.instances = prepared.instances
+        terms = certify.terms_for(prepared.options, profile_of(subject).record)
+        self._question: Question = Question(prepared.options, prepared.facts, terms)
         self._shop: Shop | None = None
         self._slots: dict[str, Slot] = {}
         self._outcomes: dict[str, Outcome] = {}

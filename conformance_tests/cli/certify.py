@@ -161,7 +161,7 @@ def _list(options: RunOptions) -> int:
     from tutti_hal.conformance_tests.ablations import ABLATIONS
     from tutti_hal.conformance_tests.certify import prepare
 
-    for instance in prepare(options)[2]:
+    for instance in prepare(options).instances:
         print(f"{instance.case.level}  {instance.id}")
     for name, ablation in ABLATIONS.items():
         print(f"--ablate {name}: {ablation.sentence}")
@@ -180,9 +180,9 @@ def _session(args: argparse.Namespace, options: RunOptions, terminal: Terminal) 
         from tutti_hal.conformance_tests.package.waivers import load_waivers
 
         waivers = load_waivers(args.waivers, load_spec(), catalogue(options.subject.cases))
-    number = len(prepare(options)[2])
+    prepared = prepare(options)
     seen = {"red": 0}
-    with terminal.progress("certify", number, "cases") as advance:
+    with terminal.progress("certify", len(prepared.instances), "cases") as advance:
 
         def ended(_instance: Instance, _outcome: Outcome, judgement: Judgement) -> None:
             seen["red"] += judgement.blocks
@@ -190,7 +190,7 @@ def _session(args: argparse.Namespace, options: RunOptions, terminal: Terminal) 
 
         # Only a package keeps the facts, and to ask every compiler for its version takes a while.
         environment = collect() if args.out is not None else {}
-        return certify(options, waivers=waivers, environment=environment, on_end=ended)
+        return certify(prepared, waivers=waivers, environment=environment, on_end=ended)
 
 
 def _red(session: Session) -> bool:

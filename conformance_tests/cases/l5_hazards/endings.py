@@ -138,9 +138,7 @@ def _(seen: Seen) -> None:
     most = 2 if seen.axes["when"] == "within" else 0
     done = here.count("COMPLETED")
     seen.holds(clause, "requests of the other complete at most before it went", done <= most, here, here)
-    # Where time is real, a lane may have waited out its time for a place before another one looked at the registers.
-    starved = 0 if seen.facts.simulated else ended["why"][0::2].count("STARVED")
-    seen.equal(clause, "requests that say that it is gone", here.count("GONE"), 12 - done - starved)
+    seen.equal(clause, "requests that say that it is gone", here.count("GONE"), 12 - done)
     seen.holds(clause, "its queue says so, and only that one", "GONE" in seen["health"][0] and not seen["health"][1])
     limit = seen["limit_ns"]
     bound = limit * 11 // 10 if seen.facts.simulated else 20 * limit

@@ -178,6 +178,17 @@ def _skipped(session: Session, clause: str) -> bool:
     )
 
 
+def test_a_clause_that_was_skipped_everywhere_is_not_counted_as_tested() -> None:
+    told = make(lambda one: Verdict.SKIP if one.case.needs else Verdict.PASS, archs=("sim-w32",))
+    page = read(render(told))
+    clauses = told.terms.spec.clauses.values()
+    skipped = {f"L{n}": sum(_skipped(told, one.id) for one in clauses if one.level == f"L{n}") for n in range(4)}
+    assert skipped["L2"] > 0
+    for level, number in skipped.items():
+        cells = [one for one in by_id(page, f"level-{level}").children if isinstance(one, Element)]
+        assert cells[3].words.endswith(f", {number} skipped") is bool(number), (level, cells[3].words)
+
+
 def test_ladder_counts_are_the_ladders(session: Session, page: Element) -> None:
     for level in session.ladder.levels:
         row = by_id(page, f"level-{level.name}")

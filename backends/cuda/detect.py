@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from ctypes.util import find_library
 from pathlib import Path
 
 from tutti_hal.backend import Probe
@@ -14,21 +15,21 @@ from tutti_hal.backend import Probe
 #: Seconds after which ``nvidia-smi`` is taken for hung.
 SMI_LIMIT_S = 10.0
 
-#: Why no kernel runs on CUDA yet; what the probe, the runtime and the README say alike.
-NO_RUNTIME = "compile-only in this version: kernels are generated and built for it, and its runtime is still to come"
 
-
-def look(environ: Mapping[str, str] | None = None, dev: Path = Path("/dev")) -> Probe:
-    """Devices, their architectures, and the SDK's version. Never usable to run yet: see :data:`NO_RUNTIME`."""
+def look(
+    environ: Mapping[str, str] | None = None, dev: Path = Path("/dev"), driver: Callable[[], str | None] | None = None
+) -> Probe:
+    """Devices, their architectures, and the SDK's version; usable where there are devices and the driver's library."""
     env = os.environ if environ is None else environ
     nodes = [node for node in dev.glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()]
-    devices = f"{len(nodes)} device(s) under {dev}" if nodes else f"no device under {dev}"
-    return Probe(
-        usable=False,
-        reason=f"{NO_RUNTIME} ({devices})",
-        archs=device_archs() if nodes else (),
-        sdk=sdk_version(env),
-    )
+    sdk = sdk_version(env)
+    if not nodes:
+        return Probe(False, f"no device under {dev}: kernels can be generated and built for it, not run here", sdk=sdk)
+    devices = f"{len(nodes)} device(s) under {dev}"
+    if not (driver or (lambda: find_library("cuda")))():
+        reason = f"{devices}, and no libcuda.so: install the NVIDIA driver's user-space libraries"
+        return Probe(False, reason, device_archs(), sdk)
+    return Probe(True, devices, device_archs(), sdk)
 
 
 def device_archs() -> tuple[str, ...]:

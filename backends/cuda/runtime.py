@@ -1,24 +1,109 @@
-"""Layer B of CUDA: not part of this version. Opening it is refused, so that nothing runs on a pretence."""
+"""Layer B of CUDA: the toolkit's runtime and the driver, called like any vendor's C runtime.
+
+The bindings of cuda-python find the libraries and compile at run time; the calls themselves go through the class that
+every vendor's calls go through, so that what a certificate says of it holds here as well.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tutti_hal.backends.cuda.detect import NO_RUNTIME
-from tutti_hal.errors import ProfileUnusable
+from tutti_hal.errors import RuntimeFailure, RuntimeMissing, WrongDevice
+from tutti_hal.shim.ffi import CRuntime, HostCalls
 
 if TYPE_CHECKING:
     from tutti_hal.profile import Profile
+    from tutti_hal.record import Record
+    from tutti_hal.shim.ffi import Current
 
 
-def open_runtime(profile: Profile) -> NoReturn:
-    """Refuse.
+class CudaRuntime(CRuntime):
+    """The CUDA runtime and driver of this process."""
+
+    def __init__(self, record: Record, libraries: Iterable[Path | str]) -> None:
+        """Open the libraries and see that a driver answers.
+
+        Raises:
+            RuntimeMissing: a library cannot be loaded, or there is no driver, or it is older than the toolkit.
+            WrongDevice: the driver finds no device.
+        """
+        super().__init__(record, libraries)
+        self._thread = threading.local()
+        count = self.ffi.new("int *")
+        try:
+            self.call(HostCalls(), "GetDeviceCount", count)
+        except WrongDevice:
+            raise
+        except RuntimeFailure as error:
+            raise RuntimeMissing(
+                "open the runtime of cuda",
+                error.found,
+                "Install a driver at least as new as the toolkit, and see that nvidia-smi lists a device.",
+                vendor="cuda",
+            ) from error
+
+    def ordinals(self, arch: str) -> tuple[int, ...]:
+        """The ordinals of the devices of an arch, by their compute capability."""
+        counts, value = HostCalls(), self.ffi.new("int *")
+        found = []
+        for ordinal in super().ordinals(arch):
+            number = 0
+            for name in ("ComputeCapabilityMajor", "ComputeCapabilityMinor"):
+                self.call(counts, "DeviceGetAttribute", value, self.attribute(name), ordinal)
+                number = 10 * number + int(value[0])
+            if arch == f"sm_{number}":
+                found.append(ordinal)
+        return tuple(found)
+
+    def current(self, counts: HostCalls, device: int) -> Current:
+        """See :meth:`CRuntime.current`.
+
+        The driver's calls need a context: a thread has one once it chose a device, until a reset.
+        """
+        life = self.resets + 1
+        if getattr(self._thread, "life", 0) != life:
+            chosen = self.ffi.new("int *")
+            self.call(counts, "GetDevice", chosen)
+            self.call(counts, "SetDevice", chosen[0])
+            self._thread.life = life
+        return super().current(counts, device)
+
+
+def libraries(record: Record) -> tuple[Path | str, ...]:
+    """The record's libraries: the toolkit's where cuda-python finds it, the others where the loader does."""
+    found: list[Path | str] = []
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-not-found,unused-ignore]
+
+        found.append(str(load_nvidia_dynamic_lib("cudart").abs_path))
+    except Exception:  # no bindings, or another class in each of their versions: the loader is asked instead
+        found += [name for name in record.host_api.libraries if "cudart" in name]
+    return (*found, *(name for name in record.host_api.libraries if "cudart" not in name))
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A record as a key: records of one folder are the same."""
+
+    folder: Path
+    record: Record = field(compare=False)
+
+
+@cache
+def _open(source: _Source) -> CudaRuntime:
+    return CudaRuntime(source.record, libraries(source.record))
+
+
+def open_runtime(profile: Profile) -> CudaRuntime:
+    """The runtime of a profile; one for each record, for the life of the process.
 
     Raises:
-        ProfileUnusable: always, in this version.
+        RuntimeMissing: a library or the driver is missing, or the driver is older than the toolkit.
+        WrongDevice: there is no device.
     """
-    raise ProfileUnusable(
-        f"open the runtime of profile '{profile}'",
-        NO_RUNTIME,
-        "Run on TUTTI_PROFILE=host; use this profile with generate and build.",
-    )
+    return _open(_Source(profile.record.folder, profile.record))

@@ -1,19 +1,21 @@
-"""CUDA: a cubin for each arch made by nvcc; registers, spills and memory as ptxas states them."""
+"""CUDA: a cubin for each arch, made by nvcc or at run time by NVRTC; what its kernels need, as ptxas states it."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import sys
 import sysconfig
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from tutti_hal.codegen import KernelDecl
 from tutti_hal.errors import BuildError, CompilerMissing
 from tutti_hal.record import Arch, Record
 from tutti_hal.toolchain import Resources, Toolchain
-from tutti_hal.toolchain.compiler import run
+from tutti_hal.toolchain.compiler import Compiler, run
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -21,10 +23,42 @@ _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
-class CudaToolchain(Toolchain):
-    """nvcc, and nvdisasm for listings."""
+_NVRTC = "tutti_hal.backends.cuda.nvrtc"
 
-    install_hint = "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or name nvcc in CUDACXX"
+
+class CudaToolchain(Toolchain):
+    """nvcc; NVRTC where there is none; and nvdisasm for listings."""
+
+    install_hint = (
+        "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) or name nvcc in CUDACXX, "
+        'or install the run-time compiler: pip install "tutti-hal[cuda]"'
+    )
+
+    def find(self) -> Compiler:
+        """The record's nvcc, else NVRTC; ``TUTTI_CUDA_NVCC=nvrtc`` asks for NVRTC.
+
+        Raises:
+            CompilerMissing: neither is there, or a variable names one that is not.
+        """
+        from tutti_hal.backends.cuda import nvrtc
+
+        if os.environ.get("TUTTI_CUDA_NVCC") == "nvrtc":
+            if not nvrtc.installed():
+                raise self._missing(["TUTTI_CUDA_NVCC=nvrtc"])
+            return _nvrtc()
+        try:
+            return super().find()
+        except CompilerMissing:
+            named = any(os.environ.get(name) for name in self.record.toolchain.driver_env)
+            if named or not nvrtc.installed():
+                raise
+            return _nvrtc()
+
+    def command(self, compiler: Compiler, arch: Arch, unit: Path, output: Path) -> list[str]:
+        """The command line that compiles one rendered unit."""
+        if _NVRTC not in compiler.words:
+            return super().command(compiler, arch, unit, output)
+        return [*compiler.command, "--arch", arch.name, "-I", str(unit.parent), str(unit), "-o", str(output)]
 
     def flags(self, arch: Arch) -> tuple[str, ...]:
         """The record's flags, and ptxas's report."""
@@ -61,6 +95,17 @@ class CudaToolchain(Toolchain):
         if done.returncode:
             raise BuildError(tried, done.stderr.strip()[:400], "Build the module again.")
         return done.stdout
+
+
+def _nvrtc() -> Compiler:
+    """The run-time compiler as a command; what tells two of them apart is the versions of its packages."""
+    versions = []
+    for package in ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
+        try:
+            versions.append(f"{package} {distribution(package).version}")
+        except PackageNotFoundError:
+            continue
+    return Compiler(Path(sys.executable), f"nvrtc: {', '.join(versions)}", ("-m", _NVRTC))
 
 
 def _lister(record: Record) -> str | None:

@@ -31,10 +31,18 @@ def test_no_device(tmp_path: Path) -> None:
 
 def test_devices_and_their_archs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi(monkeypatch, tmp_path, "printf '9.0\\n9.0\\n8.0\\n'")
-    probe = detect.look({}, devices(tmp_path, "nvidia0", "nvidia1", "nvidia2", "nvidiactl"))
+    folder = devices(tmp_path, "nvidia0", "nvidia1", "nvidia2", "nvidiactl")
+    probe = detect.look({}, folder, lambda: "libcuda.so.1")
     assert probe.archs == ("sm_90", "sm_80")
     assert "3 device(s)" in probe.reason
-    assert not probe.usable
+    assert probe.usable
+
+
+def test_devices_without_a_drivers_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(monkeypatch, tmp_path, "printf '9.0\\n'")
+    probe = detect.look({}, devices(tmp_path, "nvidia0"), lambda: None)
+    assert (probe.usable, probe.archs) == (False, ("sm_90",))
+    assert "libcuda" in probe.reason
 
 
 @pytest.mark.parametrize("script", ["exit 9", "exec sleep 30"])

@@ -47,7 +47,7 @@ def compile_unit(unit: Path, arch: str, includes: list[str], output: Path) -> st
     Raises:
         Exception: whatever the bindings raise where NVRTC is missing or refuses the unit; it differs by version.
     """
-    from cuda.core import Program, ProgramOptions  # type: ignore[import-not-found,unused-ignore]
+    from cuda.core import Program, ProgramOptions  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     class Log(list[str]):
         """What is printed, whichever way the bindings write it."""
@@ -79,7 +79,7 @@ def version() -> str:
     Raises:
         Exception: NVRTC cannot be loaded.
     """
-    from cuda.bindings import nvrtc  # type: ignore[import-not-found,unused-ignore]
+    from cuda.bindings import nvrtc  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     _, major, minor = nvrtc.nvrtcVersion()
     return f"NVRTC, release {major}.{minor}"

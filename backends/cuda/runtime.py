@@ -78,7 +78,7 @@ def libraries(record: Record) -> tuple[Path | str, ...]:
     """The record's libraries: the toolkit's where cuda-python finds it, the others where the loader does."""
     found: list[Path | str] = []
     try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-not-found,unused-ignore]
+        from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found.append(str(load_nvidia_dynamic_lib("cudart").abs_path))
     except Exception:  # no bindings, or another class in each of their versions: the loader is asked instead

@@ -16,6 +16,8 @@ from tutti_hal.nvme.handle import ControllerHandle
 from tutti_hal.nvme.software import ControllerConfig, FileNamespace, MemoryNamespace, SoftwareController
 from tutti_hal.shim import Device
 
+pytestmark = pytest.mark.ring
+
 Open = Callable[..., tuple[Ring, SoftwareController]]
 
 _SMALL = MemoryNamespace(blocks=1024, lba_shift=9)

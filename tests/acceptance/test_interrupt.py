@@ -19,6 +19,8 @@ from tutti_hal.nvme.handle import ControllerHandle
 from tutti_hal.nvme.software import ControllerConfig, MemoryNamespace, SoftwareController
 from tutti_hal.shim import Device
 
+pytestmark = pytest.mark.ring
+
 _SLOW_NS = 300_000_000
 
 

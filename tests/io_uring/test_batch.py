@@ -10,6 +10,8 @@ from tutti_hal.io_uring.batch import Batch, RegisteredBuffer, Target
 from tutti_hal.io_uring.completion import succeeded
 from tutti_hal.io_uring.layout import Access, State, dtype
 
+pytestmark = pytest.mark.ring
+
 BOTH = Access.DRIVE_READS | Access.DRIVE_WRITES
 TARGET = Target(row=0, drive=0, nsid=3, block_bytes=512, blocks=1 << 33, max_blocks=8)
 BUFFER = RegisteredBuffer(row=0, address=0x1000, nbytes=1 << 20, access=BOTH)

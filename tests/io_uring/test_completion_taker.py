@@ -10,6 +10,8 @@ import pytest
 
 from tutti_hal.io_uring.completion_taker import CompletionTaker
 
+pytestmark = pytest.mark.ring
+
 QID, DEPTH = 3, 4
 
 

@@ -10,6 +10,8 @@ from tutti_hal.io_uring import options, ring
 from tutti_hal.io_uring.layout import Health, State, Why, reciprocal, structs
 from tutti_hal.paths import templates_dir
 
+pytestmark = pytest.mark.ring
+
 
 def numbers() -> dict[str, int]:
     text = "\n".join(path.read_text() for path in sorted((templates_dir() / "kernels").glob("ring*.j2")))

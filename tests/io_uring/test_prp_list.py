@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from tutti_hal.errors import BufferInvalid
 from tutti_hal.io_uring.prp_list import fill, page_addresses, plan
 
+pytestmark = pytest.mark.ring
+
 
 def walk(memory: dict[int, np.ndarray], at: int, count: int, page_bytes: int) -> list[int]:
     """Page addresses that a drive reads for ``count`` entries from a list that begins at ``at``."""

@@ -26,6 +26,8 @@ from tutti_hal.io_uring import (
 from tutti_hal.io_uring.layout import dtype
 from tutti_hal.nvme.software import FaultAction, FaultRule
 
+pytestmark = pytest.mark.ring
+
 LIMIT_NS = 200_000
 #: Long against an admin command in the virtual clock.
 LIMITS = RecoveryLimits(abort_ns=400_000, recreate_ns=600_000, reset_ns=2_000_000)

@@ -15,6 +15,8 @@ from tutti_hal.io_uring import Drive, RingOptions, State, succeeded
 from tutti_hal.nvme.queues import NamespaceInfo
 from tutti_hal.nvme.software import FaultAction, FaultRule, MemoryNamespace
 
+pytestmark = pytest.mark.ring
+
 SECOND = 1_000_000_000
 ARCHS = ["threads-w32", "sim-w32"]
 

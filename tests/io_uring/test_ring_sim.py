@@ -8,6 +8,8 @@ from tutti_hal.backends.host.sim import SimOptions
 from tutti_hal.io_uring import Health, RingOptions, State, Why, succeeded
 from tutti_hal.nvme.software import CompletionOrder, FaultAction, FaultRule
 
+pytestmark = pytest.mark.ring
+
 #: Long against what a command takes in the virtual clock, short in steps.
 LIMIT_NS = 2_000_000
 

@@ -10,6 +10,8 @@ from tutti_hal.errors import BufferInvalid, DepthInvalid, NamespaceAbsent, Queue
 from tutti_hal.io_uring import RingOptions, State, succeeded
 from tutti_hal.nvme.software import CompletionOrder, FaultAction, FaultRule, MemoryNamespace
 
+pytestmark = pytest.mark.ring
+
 SECOND = 1_000_000_000
 
 

@@ -38,6 +38,7 @@ BROKEN = {
 
 pytestmark = [
     pytest.mark.suite,
+    pytest.mark.ring,
     pytest.mark.skipif(shutil.which("spin") is None, reason="spin is not on this machine"),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc, which compiles spin's verifier, is not here"),
     pytest.mark.timeout(180),

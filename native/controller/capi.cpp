@@ -231,6 +231,19 @@ int tt_controller_namespace_read(tt_controller *controller, uint32_t nsid, uint6
     return at_edge(nullptr, [&] { access_stored(*ns, offset, static_cast<uint8_t *>(dst), len, false); });
 }
 
+int tt_controller_namespace_metadata(tt_controller *controller, uint32_t nsid, uint64_t offset, void *bytes,
+                                     uint64_t len, int write) {
+    Namespace *ns = controller->impl.find_namespace(nsid);
+    if (ns == nullptr || bytes == nullptr)
+        return TT_CTRL_INVALID;
+    const uint64_t all = ns->blocks() * ns->metadata_bytes();
+    if (offset > all || len > all - offset)
+        return TT_CTRL_INVALID;
+    const int error =
+        write != 0 ? ns->write(Region::metadata, offset, bytes, len) : ns->read(Region::metadata, offset, bytes, len);
+    return error == 0 ? TT_CTRL_OK : TT_CTRL_SYSTEM;
+}
+
 int tt_controller_namespace_write(tt_controller *controller, uint32_t nsid, uint64_t offset, const void *src,
                                   uint64_t len) {
     Namespace *ns = in_range(controller, nsid, offset, len);

@@ -67,6 +67,9 @@ std::unique_ptr<Namespace> open_namespace(const tt_namespace_config &config, boo
     in_range(config.lba_shift, 9, 16, "lba_shift");
     check(config.metadata_bytes == 0 || config.metadata_bytes == 8 || config.metadata_bytes == 64, "metadata_bytes");
     in_range(config.metadata_inline, 0, 1, "metadata_inline");
+    check((config.protection & ~0xBu) == 0 && (config.protection == 0 || config.metadata_bytes != 0) &&
+              config.protection != 8,
+          "protection");
     in_range(config.format_index, 0, 63, "format_index");
     in_range(config.read_only, 0, 1, "read_only");
     in_range(config.direct, 0, TT_DIRECT_OFF, "direct");

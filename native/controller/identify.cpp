@@ -73,6 +73,8 @@ void fill_namespace(Namespace &ns, const std::string &serial, uint8_t *page) {
     const uint32_t index = ns.format_index();
     page[26] = static_cast<uint8_t>((index & 0xF) | (index >> 4) << 5 | (ns.metadata_inline() ? 1u << 4 : 0)); // FLBAS
     page[27] = static_cast<uint8_t>(ns.metadata_bytes() == 0 ? 0 : ns.metadata_inline() ? 1 : 2);              // MC
+    page[28] = static_cast<uint8_t>(ns.metadata_bytes() == 0 ? 0 : 0x1F);                                      // DPC
+    page[29] = static_cast<uint8_t>(ns.protection_type() | (ns.protection_first() ? 8u : 0u));                 // DPS
     page[33] = 1;                                              // DLFEAT: deallocated blocks read as zeroes
     page[99] = ns.read_only() ? 1 : 0;                         // NSATTR: write protected
     put<uint64_t>(page, 104, stable_id(serial, ns.nsid(), 1)); // NGUID

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "controller/controller.h"
+#include "controller/protection.h"
 
 namespace tutti::controller {
 
@@ -67,11 +68,11 @@ Status check_pointers(Controller &controller, const Sqe &sqe) {
 
 // Moves blocks between a region that lies in this process and the host, in the namespace's format.
 template <typename Move>
-bool each_block(const Namespace &ns, uint64_t blocks, uint8_t *data, uint8_t *metadata, Cursor &data_at,
+bool each_block(const Namespace &ns, bool stripped, uint64_t blocks, uint8_t *data, uint8_t *metadata, Cursor &data_at,
                 Cursor &metadata_at, Move move) {
-    if (!ns.metadata_inline())
+    if (!ns.metadata_inline() || stripped)
         return move(data_at, data, blocks << ns.lba_shift()) &&
-               (ns.metadata_bytes() == 0 || move(metadata_at, metadata, blocks * ns.metadata_bytes()));
+               (ns.metadata_bytes() == 0 || stripped || move(metadata_at, metadata, blocks * ns.metadata_bytes()));
     for (uint64_t i = 0; i < blocks; ++i)
         if (!move(data_at, data + (i << ns.lba_shift()), ns.block_bytes()) ||
             !move(data_at, metadata + i * ns.metadata_bytes(), ns.metadata_bytes()))
@@ -82,8 +83,8 @@ bool each_block(const Namespace &ns, uint64_t blocks, uint8_t *data, uint8_t *me
 class Runner {
   public:
     Runner(Controller &controller, IoContext &context, Command &command)
-        : controller_(controller), context_(context), command_(command), ns_(*command.ns), data_at_(command.data),
-          metadata_at_(command.metadata) {}
+        : controller_(controller), context_(context), command_(command), ns_(*command.ns),
+          protection_(*command.ns, command.sqe), data_at_(command.data), metadata_at_(command.metadata) {}
 
     Status read() {
         return each_chunk([this](uint64_t lba, uint64_t blocks) -> Status {
@@ -91,12 +92,15 @@ class Runner {
             uint8_t *metadata = nullptr;
             if (const int error = load(lba, blocks, &data, &metadata); error != 0)
                 return read_status(error);
+            if (const Status bad = check(lba, blocks, data, metadata); bad != status::kSuccess)
+                return bad;
             const auto move = [this](Cursor &at, uint8_t *from, uint64_t len) {
                 command_.bytes_to_host += len;
                 return at.to_host(context_.port, from, len);
             };
-            return each_block(ns_, blocks, data, metadata, data_at_, metadata_at_, move) ? status::kSuccess
-                                                                                         : status::kDataTransfer;
+            return each_block(ns_, protection_.stripped(), blocks, data, metadata, data_at_, metadata_at_, move)
+                       ? status::kSuccess
+                       : status::kDataTransfer;
         });
     }
 
@@ -105,12 +109,17 @@ class Runner {
             return each_chunk([this](uint64_t lba, uint64_t blocks) -> Status {
                 uint8_t *data = ns_.memory(Region::data);
                 uint8_t *metadata = ns_.memory(Region::metadata);
-                const bool direct = data != nullptr;
+                const bool direct = data != nullptr && !protection_.on_write();
                 data = direct ? data + (lba << ns_.lba_shift()) : context_.data();
                 metadata = direct ? metadata + lba * ns_.metadata_bytes() : context_.metadata();
                 if (!fetch(blocks, data, metadata))
                     return status::kDataTransfer;
-                command_.bytes_from_host += blocks * (ns_.block_bytes() + ns_.metadata_bytes());
+                command_.bytes_from_host +=
+                    blocks * (ns_.block_bytes() + (protection_.stripped() ? 0 : ns_.metadata_bytes()));
+                if (protection_.made_by_drive())
+                    protection_.make(lba - command_.sqe.slba(), blocks, data, metadata);
+                else if (const Status bad = check(lba, blocks, data, metadata); bad != status::kSuccess)
+                    return bad;
                 if (direct)
                     return status::kSuccess;
                 int error = ns_.write(Region::data, lba << ns_.lba_shift(), data, blocks << ns_.lba_shift());
@@ -128,12 +137,14 @@ class Runner {
             uint8_t *metadata = nullptr;
             if (const int error = load(lba, blocks, &data, &metadata); error != 0)
                 return read_status(error);
+            if (const Status bad = check(lba, blocks, data, metadata); bad != status::kSuccess)
+                return bad;
             uint8_t *other = context_.other_data();
             uint8_t *other_metadata = context_.other_metadata();
             if (!fetch(blocks, other, other_metadata))
                 return status::kDataTransfer;
             const bool same = std::memcmp(data, other, blocks << ns_.lba_shift()) == 0 &&
-                              (ns_.metadata_bytes() == 0 ||
+                              (ns_.metadata_bytes() == 0 || protection_.stripped() ||
                                std::memcmp(metadata, other_metadata, blocks * ns_.metadata_bytes()) == 0);
             return same ? status::kSuccess : status::kCompareFailure;
         });
@@ -144,7 +155,7 @@ class Runner {
             uint8_t *data = nullptr;
             uint8_t *metadata = nullptr;
             const int error = load(lba, blocks, &data, &metadata);
-            return error == 0 ? status::kSuccess : read_status(error);
+            return error == 0 ? check(lba, blocks, data, metadata) : read_status(error);
         });
     }
 
@@ -191,7 +202,8 @@ class Runner {
     // In one go where the namespace lies in memory; else as much as the context's buffers hold.
     template <typename Each> Status each_chunk(Each each) {
         const uint64_t buffer_blocks = IoContext::kDataBytes >> ns_.lba_shift();
-        const bool whole = ns_.memory(Region::data) != nullptr && command_.sqe.opcode() != io_op::kCompare;
+        const bool whole = ns_.memory(Region::data) != nullptr && command_.sqe.opcode() != io_op::kCompare &&
+                           (command_.sqe.opcode() != io_op::kWrite || !protection_.on_write());
         const uint64_t blocks = command_.sqe.blocks();
         for (uint64_t done = 0; done < blocks;) {
             const uint64_t count = whole ? blocks : std::min(blocks - done, buffer_blocks);
@@ -200,6 +212,11 @@ class Runner {
             done += count;
         }
         return status::kSuccess;
+    }
+
+    Status check(uint64_t lba, uint64_t blocks, const uint8_t *data, const uint8_t *metadata) const {
+        return protection_.on_read() ? protection_.check(lba - command_.sqe.slba(), blocks, data, metadata)
+                                     : status::kSuccess;
     }
 
     int load(uint64_t lba, uint64_t blocks, uint8_t **data, uint8_t **metadata) {
@@ -222,14 +239,36 @@ class Runner {
         const auto move = [this](Cursor &at, uint8_t *to, uint64_t len) {
             return at.from_host(context_.port, to, len);
         };
-        return each_block(ns_, blocks, data, metadata, data_at_, metadata_at_, move);
+        return each_block(ns_, protection_.stripped(), blocks, data, metadata, data_at_, metadata_at_, move);
     }
 
     Status zero(uint64_t lba, uint64_t blocks, bool deallocate) {
         int error = ns_.zero(Region::data, lba << ns_.lba_shift(), blocks << ns_.lba_shift(), deallocate);
         if (error == 0 && ns_.metadata_bytes() != 0)
             error = ns_.zero(Region::metadata, lba * ns_.metadata_bytes(), blocks * ns_.metadata_bytes(), deallocate);
+        if (error == 0 && ns_.protection_type() != 0)
+            error = protect_zeroes(lba, blocks);
         return error == 0 ? status::kSuccess : write_status(error);
+    }
+
+    // Zeroed blocks have protection information too: made where Write Zeroes asks for it, else such as no check
+    // applies to. Not in the buffers of Dataset Management's ranges.
+    int protect_zeroes(uint64_t lba, uint64_t blocks) {
+        const bool make = command_.sqe.opcode() == io_op::kWriteZeroes && protection_.made_by_drive();
+        std::memset(context_.other_data(), 0, ns_.block_bytes());
+        for (uint64_t i = 0; i < blocks; ++i) {
+            uint8_t *metadata = context_.other_metadata();
+            std::memset(metadata, 0, ns_.metadata_bytes());
+            if (make)
+                protection_.make(lba + i - command_.sqe.slba(), 1, context_.other_data(), metadata);
+            else
+                protection_.clear(1, metadata);
+            if (const int error =
+                    ns_.write(Region::metadata, (lba + i) * ns_.metadata_bytes(), metadata, ns_.metadata_bytes());
+                error != 0)
+                return error;
+        }
+        return 0;
     }
 
     // Around everything that changes blocks: the volatile cache remembers what was durable; what is written through
@@ -258,6 +297,7 @@ class Runner {
     IoContext &context_;
     Command &command_;
     Namespace &ns_;
+    const Protection protection_;
     Cursor data_at_;
     Cursor metadata_at_;
 };
@@ -295,17 +335,22 @@ Status prepare_io(Controller &controller, const Port &port, Command &command) {
         return status::kInvalidField; // a directive type; there is none
     if (sqe.slba() >= ns.blocks() || sqe.blocks() > ns.blocks() - sqe.slba())
         return status::kLbaRange;
+    const Protection protection(ns, sqe);
+    if (const Status bad = protection.refuse(); bad != status::kSuccess)
+        return bad;
     if (!has_data(opcode))
         return status::kSuccess;
-    const uint64_t block = ns.block_bytes() + (ns.metadata_inline() ? ns.metadata_bytes() : 0);
+    const bool stripped = protection.stripped();
+    const uint64_t block = ns.block_bytes() + (ns.metadata_inline() && !stripped ? ns.metadata_bytes() : 0);
     const uint64_t bytes = sqe.blocks() * block;
     if (controller.transfer_limit() != 0 && bytes > controller.transfer_limit())
         return status::kInvalidField;
     const Direction direction = opcode == io_op::kRead ? Direction::to_host : Direction::from_host;
     if (const Status bad = parse_data(controller, port, command, bytes, direction); bad != status::kSuccess)
         return bad;
-    return ns.metadata_separate() ? parse_metadata(controller, port, command, sqe.blocks() * ns.metadata_bytes())
-                                  : status::kSuccess;
+    return ns.metadata_separate() && !stripped
+               ? parse_metadata(controller, port, command, sqe.blocks() * ns.metadata_bytes())
+               : status::kSuccess;
 }
 
 Status run_io(Controller &controller, IoContext &context, Command &command) {

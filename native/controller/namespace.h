@@ -45,6 +45,9 @@ class Namespace {
     uint32_t metadata_bytes() const { return config_.metadata_bytes; }
     bool metadata_inline() const { return config_.metadata_inline != 0 && config_.metadata_bytes != 0; }
     bool metadata_separate() const { return config_.metadata_inline == 0 && config_.metadata_bytes != 0; }
+    // Protection information: its type (0: none), and whether it lies before the other metadata.
+    uint32_t protection_type() const { return config_.protection & 7; }
+    bool protection_first() const { return (config_.protection >> 3 & 1) != 0; }
     uint32_t format_index() const { return config_.format_index; }
     bool read_only() const { return config_.read_only != 0; }
     WriteCache &cache() { return cache_; }

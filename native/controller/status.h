@@ -50,8 +50,12 @@ constexpr Status kLogPage = refuse(1, 0x09);
 constexpr Status kQueueDeletion = refuse(1, 0x0C);
 constexpr Status kNotSaveable = refuse(1, 0x0D);
 constexpr Status kNotChangeable = refuse(1, 0x0E);
+constexpr Status kInvalidProtection = refuse(1, 0x81);
 constexpr Status kWriteFault = retryable(2, 0x80);
 constexpr Status kUnrecoveredRead = retryable(2, 0x81);
+constexpr Status kGuardCheck = refuse(2, 0x82);
+constexpr Status kApplicationCheck = refuse(2, 0x83);
+constexpr Status kReferenceCheck = refuse(2, 0x84);
 constexpr Status kCompareFailure = refuse(2, 0x85);
 } // namespace status
 

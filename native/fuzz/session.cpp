@@ -66,6 +66,8 @@ Setup read_setup(Input &in) {
     first.blocks = 64 + (a >> 4);
     first.metadata_bytes = (a >> 1 & 3) == 1 ? 8 : (a >> 1 & 3) == 2 ? 64 : 0;
     first.metadata_inline = first.metadata_bytes != 0 ? a >> 3 & 1 : 0;
+    if (first.metadata_bytes != 0 && (g >> 4 & 3) != 0)
+        first.protection = (g >> 4 & 3) | (g >> 6 & 1) << 3;
     setup.namespaces[1].lba_shift = 12;
     setup.namespaces[1].blocks = 8;
     setup.namespaces[1].read_only = b & 1;

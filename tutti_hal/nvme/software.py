@@ -341,6 +341,28 @@ class SoftwareController:
         )
         self._check_stored("write", nsid, offset, len(data), code)
 
+    def read_stored_metadata(self, nsid: int, offset: int, nbytes: int) -> bytes:
+        """The stored bytes of a namespace's metadata region, past the queues: `Namespace.metadata_bytes` for a block.
+
+        Raises:
+            ControllerConfigInvalid: out of range.
+        """
+        buffer = self._ffi.new("char[]", max(1, nbytes))
+        code = self._lib.tt_controller_namespace_metadata(self._handle, nsid, offset, buffer, nbytes, 0)
+        self._check_stored("read", nsid, offset, nbytes, code)
+        return bytes(self._ffi.buffer(buffer, nbytes))
+
+    def write_stored_metadata(self, nsid: int, offset: int, data: bytes) -> None:
+        """Overwrites stored metadata, past the queues.
+
+        Raises:
+            ControllerConfigInvalid: out of range.
+        """
+        code = self._lib.tt_controller_namespace_metadata(
+            self._handle, nsid, offset, self._ffi.from_buffer(bytearray(data)), len(data), 1
+        )
+        self._check_stored("write", nsid, offset, len(data), code)
+
     def _check_stored(self, verb: str, nsid: int, offset: int, nbytes: int, code: int) -> None:
         if code != 0:
             raise errors.ControllerConfigInvalid(

@@ -53,6 +53,9 @@ class Namespace:
         lba_shift: log2 of the block size, 9 to 16.
         metadata_bytes: metadata of each block: 0, 8 or 64.
         metadata_inline: each block is followed by its metadata in the data buffer; else metadata go by MPTR.
+        protection: protection information, type 1 to 3, in 8 bytes of the metadata; 0 is none. Blocks that were never
+            written have zeroes there, zeroed ones all ones, which no check applies to.
+        protection_first: it lies before the other metadata, not behind them.
         format_index: index of the LBA format in use, 0 to 63.
         read_only: writes end with "namespace is write protected".
     """
@@ -61,6 +64,8 @@ class Namespace:
     lba_shift: int = 12
     metadata_bytes: int = 0
     metadata_inline: bool = False
+    protection: int = 0
+    protection_first: bool = False
     format_index: int = 0
     read_only: bool = False
 
@@ -304,6 +309,7 @@ def fill_namespace(ffi: Any, struct: Any, namespace: Namespace, keep: list[Any])
     struct.lba_shift = namespace.lba_shift
     struct.metadata_bytes = namespace.metadata_bytes
     struct.metadata_inline = namespace.metadata_inline
+    struct.protection = namespace.protection | (8 if namespace.protection_first else 0)
     struct.format_index = namespace.format_index
     struct.read_only = namespace.read_only
     if isinstance(namespace, FileNamespace):

@@ -59,8 +59,8 @@ typedef struct tt_namespace_config {
     uint32_t format_index;    /* index of the format in use, 0..63 */
     uint32_t read_only;       /* writes are refused with 0/20h; a file is opened for reading only */
     uint32_t direct;          /* TT_DIRECT_*, of files */
-    uint32_t reserved;
-    const char *path; /* of files */
+    uint32_t protection;      /* DPS: type 0..3, + 8: protection information before the other metadata, not behind */
+    const char *path;         /* of files */
 } tt_namespace_config;
 
 enum { TT_KIND_SOFTWARE = 0, TT_KIND_NULL = 1 /* I/O commands succeed at once and move nothing */ };
@@ -245,6 +245,9 @@ TT_EXPORT int tt_controller_namespace_read(tt_controller *controller, uint32_t n
                                            uint64_t len);
 TT_EXPORT int tt_controller_namespace_write(tt_controller *controller, uint32_t nsid, uint64_t offset, const void *src,
                                             uint64_t len);
+/* The same for the metadata region: `metadata_bytes` for each block. Writes them where `write` is not 0. */
+TT_EXPORT int tt_controller_namespace_metadata(tt_controller *controller, uint32_t nsid, uint64_t offset, void *bytes,
+                                               uint64_t len, int write);
 
 #ifdef __cplusplus
 }

@@ -99,3 +99,9 @@ class ReplayInvalid(ConformanceError):
     """A file is no replay file of a campaign."""
 
     id = "TT-CONFORMANCE-REPLAY-INVALID"
+
+
+class BaselineInvalid(ConformanceError):
+    """A file is no baseline of what kernels need."""
+
+    id = "TT-CONFORMANCE-BASELINE-INVALID"

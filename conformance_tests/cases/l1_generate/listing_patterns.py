@@ -293,7 +293,7 @@ def doorbells(family: Family, code: Sequence[str]) -> list[bool]:
 
 
 def acquired(family: Family, code: Sequence[str]) -> bool:
-    """Whether two loads of a completion have an acquire between them, and nothing that would have acquired by itself."""
+    """Whether two loads of a completion have an acquire between them, and nothing else that acquires."""
     if family.load is None:
         raise LookupError("on this instruction set an acquiring load looks like any other")
     loads = [index for index, one in enumerate(code) if family.load.search(one)]

@@ -15,7 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tutti_hal.conformance_tests.campaign.session import Tally, attempt, campaign, load, save
+from tutti_hal.conformance_tests.campaign.session import Tally, Trial, attempt, campaign, load, save
+from tutti_hal.conformance_tests.campaign.wide import session as wide
+from tutti_hal.conformance_tests.campaign.wide.tables import WideTrial
 from tutti_hal.conformance_tests.campaign.workload import MIXES
 from tutti_hal.conformance_tests.subject import Subject, SubjectSpec, profile_of
 from tutti_hal.errors import TuttiError
@@ -27,7 +29,12 @@ _PROGRESS_S = 10.0
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="campaign", description="Random workloads against a reference model.")
     parser.add_argument("--profile", default="host", help="vendor[:arch[@sdk]] (host)")
-    parser.add_argument("--arch", action="append", default=[], help="archs that take turns (all of the vendor)")
+    parser.add_argument("--arch", action="append", default=[], help="archs that take turns (all that suit the form)")
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="whole batches as arrays, where time is real: fewer kinds of steps, faster",
+    )
     parser.add_argument("--commands", type=int, default=100_000, metavar="N", help="at least so many (100000)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first workload (1)")
     parser.add_argument("--mix", action="append", default=[], choices=MIXES, help="workloads that take turns (all)")
@@ -57,14 +64,19 @@ def _subject(args: argparse.Namespace, profile: str, arch: str) -> Subject:
 def _campaign(args: argparse.Namespace) -> int:
     archs = args.arch or list(profile_of(SubjectSpec(args.profile)).record.archs)
     subjects = {arch: _subject(args, args.profile, arch) for arch in archs}
+    if args.wide:
+        subjects = {arch: subject for arch, subject in subjects.items() if not subject.facts.simulated}
+        if not subjects:
+            print("a wide campaign needs an arch whose time is real; give another --arch", file=sys.stderr)
+            return 2
     said = [time.monotonic()]
 
-    def say(tally: Tally) -> None:
+    def say(tally: Tally | wide.WideTally) -> None:
         if time.monotonic() - said[0] > _PROGRESS_S:
             said[0] = time.monotonic()
             print(f"campaign: {tally.commands} of {args.commands} commands, {tally.seconds:.0f} s", file=sys.stderr)
 
-    tally = campaign(
+    tally = (wide.wide_campaign if args.wide else campaign)(
         subjects,
         commands=args.commands,
         seed=args.seed,
@@ -73,6 +85,7 @@ def _campaign(args: argparse.Namespace) -> int:
         say=say,
     )
     result = {
+        "form": "wide" if args.wide else "narrow",
         "profile": args.profile,
         "seed": args.seed,
         "asked": args.commands,
@@ -83,9 +96,16 @@ def _campaign(args: argparse.Namespace) -> int:
         "examined": dict(sorted(tally.examined.items())),
         "wrong": [asdict(one) for one in tally.wrong],
     }
+    if isinstance(tally, wide.WideTally):
+        result["unexplained"] = tally.unexplained
     if tally.failed is not None:
         path = args.save or Path("out") / f"campaign-{tally.failed.seed}.json"
-        save(path, args.profile, tally.failed, tally.wrong)
+        if isinstance(tally, wide.WideTally):
+            wide.save(path, args.profile, tally)
+            result["again"] = list(tally.again)
+            result["simulated"] = _simulated(args, tally.failed, path)
+        elif isinstance(tally.failed, Trial):
+            save(path, args.profile, tally.failed, tally.wrong)
         result["replay"] = str(path)
     _print(args, result)
     if tally.wrong:
@@ -93,16 +113,37 @@ def _campaign(args: argparse.Namespace) -> int:
     return 0 if tally.commands >= args.commands else 2
 
 
+def _simulated(args: argparse.Namespace, trial: WideTrial, path: Path) -> str | None:
+    """A replay file that fails each time: the same requests in a simulated world, where they fail there too."""
+    archs = _subject(args, args.profile, trial.arch).profile.record.archs
+    width = archs[trial.arch].wave_width
+    subjects = {
+        arch: _subject(args, args.profile, arch)
+        for arch in sorted(archs, key=lambda a: (archs[a].wave_width != width, a))
+    }
+    found = wide.repeatable({arch: one for arch, one in subjects.items() if one.facts.simulated}, trial)
+    if found is None:
+        return None
+    beside = path.with_name(f"{path.stem}-simulated.json")
+    save(beside, args.profile, *found)
+    return str(beside)
+
+
 def _replay(args: argparse.Namespace) -> int:
-    profile, trial = load(args.replay)
-    wrong = attempt(_subject(args, profile, trial.arch), trial)
+    trial: Trial | WideTrial
+    if wide.is_wide(args.replay):
+        profile, trial = wide.load(args.replay)
+        wrong = wide.attempt(_subject(args, profile, trial.arch), trial)
+    else:
+        profile, trial = load(args.replay)
+        wrong = attempt(_subject(args, profile, trial.arch), trial)
     _print(
         args,
         {
             "profile": profile,
             "arch": trial.arch,
             "seed": trial.seed,
-            "commands": trial.workload.commands,
+            "commands": trial.commands,
             "wrong": [asdict(one) for one in wrong],
         },
     )
@@ -119,6 +160,10 @@ def _print(args: argparse.Namespace, result: dict[str, Any]) -> None:
         print(f"  step {one['step']}: {one['clause']}: {one['what']}: {one['found']}; may be: {one['wanted']}")
     if "replay" in result:
         print(f"replay: python -m tutti_hal.conformance_tests.campaign --replay {result['replay']}")
+    if result.get("again"):
+        print(f"it failed in {result['again'][0]} of {result['again'][1]} runs; its turns are not the same in each")
+    if result.get("simulated"):
+        print(f"the same each time: python -m tutti_hal.conformance_tests.campaign --replay {result['simulated']}")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Executor:
 
     def __init__(self, run: Run, setting: Setting) -> None:
         self.setting = setting
-        self._rig = Rig(run, dict(setting.options), drives=_drives(setting), data_bytes=setting.data_bytes)
+        self._rig = Rig(run, dict(setting.options), drives=drives_of(setting), data_bytes=setting.data_bytes)
         #: Drive and number of each rule that was injected, None once it is cleared; and its hits as last seen.
         self._rules: list[tuple[int, int] | None] = []
         self._hits: list[int] = []
@@ -89,7 +89,7 @@ class Executor:
             case "refused":
                 return self._refused(step.asks)
             case "fault":
-                rule = _rule(step.rule)
+                rule = rule_of(step.rule)
                 self._rules.append((step.drive, self._rig.controllers[step.drive].inject(rule)))
                 self._hits.append(0)
                 return {}
@@ -287,7 +287,8 @@ class Executor:
         }
 
 
-def _drives(setting: Setting) -> list[ControllerConfig]:
+def drives_of(setting: Setting) -> list[ControllerConfig]:
+    """The drives of a setting, as the software controller wants them."""
     made = []
     for number, fields in enumerate(setting.drives):
         spaces = tuple(
@@ -299,7 +300,8 @@ def _drives(setting: Setting) -> list[ControllerConfig]:
     return made
 
 
-def _rule(fields: Any) -> FaultRule:
+def rule_of(fields: Any) -> FaultRule:
+    """A fault rule of its fields."""
     return FaultRule(**{**fields, "action": FaultAction[fields["action"]]})
 
 

@@ -47,6 +47,11 @@ class Trial:
     seed: int
     workload: Workload
 
+    @property
+    def commands(self) -> int:
+        """Commands that it submits where nothing fails."""
+        return self.workload.commands
+
     def to_json(self) -> dict[str, Any]:
         """As a plain table."""
         return {"arch": self.arch, "seed": self.seed, "workload": self.workload.to_json()}

@@ -25,7 +25,7 @@ def shrink(workload: Workload, fails: Callable[[Workload], bool], *, time_limit_
     def still(candidate: Workload) -> bool:
         return time.monotonic() < end and fails(candidate)
 
-    small = replace(workload, steps=_fewer(workload.steps, lambda steps: still(replace(workload, steps=steps))))
+    small = replace(workload, steps=fewer(workload.steps, lambda steps: still(replace(workload, steps=steps))))
     for number in reversed(range(len(small.steps))):
         step = small.steps[number]
         if len(step.asks) < 2 or step.kind == "refused":
@@ -36,11 +36,11 @@ def shrink(workload: Workload, fails: Callable[[Workload], bool], *, time_limit_
             steps[at] = replace(steps[at], asks=asks)  # type: ignore[arg-type]
             return replace(base, steps=tuple(steps))
 
-        small = with_asks(_fewer(step.asks, lambda asks: still(with_asks(asks))))
+        small = with_asks(fewer(step.asks, lambda asks: still(with_asks(asks))))
     return small
 
 
-def _fewer(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+def fewer(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
     """Delta debugging: as few of the items, in order, as still fail; at least one."""
     kept = tuple(items)
     chunk = len(kept) // 2

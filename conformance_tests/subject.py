@@ -86,11 +86,16 @@ def facts_of(profile: Profile, arch: str) -> Facts:
 
 
 class Subject:
-    """The subject of a process. Devices and modules are opened when they are first asked for, and then kept."""
+    """The subject of a process. Devices and modules are opened when they are first asked for, and then kept.
 
-    def __init__(self, spec: SubjectSpec) -> None:
+    Args:
+        spec: which.
+        profile: its profile, where that has been read already.
+    """
+
+    def __init__(self, spec: SubjectSpec, profile: Profile | None = None) -> None:
         self.spec = spec
-        self.profile = profile_of(spec)
+        self.profile = profile or profile_of(spec)
         self.facts = facts_of(self.profile, spec.arch)
         self._modules: dict[tuple[str, int], tuple[int, Module]] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None

@@ -79,6 +79,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--self-test", action="store_true", help="run mutants of the product instead, and print the score"
     )
     test.add_argument("--sample", type=whole_number(1), metavar="N", help="with --self-test: N mutants, by the seed")
+    test.add_argument(
+        "--mutants", action="append", default=[], metavar="GLOB", help="with --self-test: those of these ids"
+    )
+    test.add_argument("--changed", action="store_true", help="with --self-test: only those whose row does not hold")
+    test.add_argument("--table", type=Path, metavar="FILE", help="with --self-test: the table of rows to keep")
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -113,8 +118,9 @@ def _run(args: argparse.Namespace) -> int:
         from tutti_hal.conformance_tests.cli import self_test
 
         return self_test.run(args, options)
-    if args.sample is not None:
-        print("tutti-hal certify: --sample belongs to --self-test", file=sys.stderr)
+    astray = [name for name in ("sample", "mutants", "changed", "table") if getattr(args, name)]
+    if astray:
+        print(f"tutti-hal certify: --{astray[0]} belongs to --self-test", file=sys.stderr)
         return 2
     terminal = Terminal(quiet=args.json)
     if args.out is not None:

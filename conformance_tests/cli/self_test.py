@@ -6,14 +6,22 @@ import argparse
 import json
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tutti_hal.conformance_tests.mutants.mutant import Mutant
     from tutti_hal.conformance_tests.mutants.score import Result
     from tutti_hal.conformance_tests.session import RunOptions
 
 #: Options of ``certify`` that say nothing here: mutants are of the product as it is, and all cases may be needed.
 _FOREIGN = ("out", "ablate", "record", "templates", "globs", "waivers", "verify_xfail", "time_limit")
+
+
+def chosen_by(globs: Sequence[str]) -> Callable[[Mutant], bool] | None:
+    """The predicate of some globs over ids; none where there are none."""
+    return (lambda one: any(fnmatchcase(one.id, glob) for glob in globs)) if globs else None
 
 
 def run(args: argparse.Namespace, options: RunOptions) -> int:
@@ -54,6 +62,9 @@ def run(args: argparse.Namespace, options: RunOptions) -> int:
         args.seed,
         terms=terms_for(options, profile_of(options.subject).record),
         on_mutant=noticed,
+        chosen=chosen_by(args.mutants),
+        table=args.table,
+        changed=args.changed,
         on_baseline=lambda count: terminal.note(f"the product itself first, on {count} cases"),
     )
     if args.json:

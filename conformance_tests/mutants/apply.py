@@ -5,6 +5,7 @@ The product itself is never written to.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +52,11 @@ def copy_product(subject: SubjectSpec, record: Record, templates: Path, folder: 
 
 
 def lenient(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A record's table whose compiler lets warnings pass: it is for cases to notice a mutant."""
+    """A record's table whose compiler lets warnings pass, and, for no hardware, leaves out its optimiser.
+
+    It is for cases to notice a mutant; and most of a mutant's time would go into making it quick. The product is
+    compiled likewise, so that nothing but the fault differs.
+    """
     chain = table["toolchain"]
     flags = [str(flag) for flag in chain["flags"]]
     # Some compilers want a word after it that says which warnings.
@@ -59,6 +64,8 @@ def lenient(table: Mapping[str, Any]) -> dict[str, Any]:
     words = {at for at, flag in enumerate(flags) if not flag.startswith("-")}
     strict |= {at + 1 for at in strict if flags[at] == "-Werror"} & words
     kept = [flag for at, flag in enumerate(flags) if at not in strict]
+    if table.get("kind") != "hardware":
+        kept = ["-O0" if re.fullmatch("-O[1-3s]", flag) else flag for flag in kept]
     return {**table, "toolchain": {**chain, "flags": kept}}
 
 

@@ -16,12 +16,15 @@ from tutti_hal.conformance_tests.catalogue import Catalogue, catalogue
 from tutti_hal.conformance_tests.errors import BaselineRed
 from tutti_hal.conformance_tests.judgement import judge
 from tutti_hal.conformance_tests.mutants.apply import copy_product
+from tutti_hal.conformance_tests.mutants.ledger import Ledger, kept_table, read_rows
+from tutti_hal.conformance_tests.mutants.likely import Likely
 from tutti_hal.conformance_tests.mutants.mutant import Mutant
 from tutti_hal.conformance_tests.mutants.sampling import draw
 from tutti_hal.conformance_tests.mutants.score import Result, Score, State
 from tutti_hal.conformance_tests.mutants.sites import all_mutants
 from tutti_hal.conformance_tests.mutants.tables import Tables, check_equivalents, load_tables
 from tutti_hal.conformance_tests.mutants.trial import Bench, try_mutant
+from tutti_hal.conformance_tests.runner.nursery import Nursery
 from tutti_hal.conformance_tests.runner.pool import run_instances
 from tutti_hal.conformance_tests.runner.process import Limits
 from tutti_hal.conformance_tests.runner.shop import Shop
@@ -52,6 +55,8 @@ def self_test(
     tables: Tables | None = None,
     cases: Catalogue | None = None,
     chosen: Callable[[Mutant], bool] | None = None,
+    table: Path | None = None,
+    changed: bool = False,
 ) -> Score:
     """Measure the suite by mutants of the product. Blocks until all are tried, for minutes.
 
@@ -69,6 +74,9 @@ def self_test(
         tables: others than the suite's own.
         cases: other cases than the catalogue's.
         chosen: a predicate; mutants without it are left out, and the score is that of a sample.
+        table: the kept table (:mod:`ledger`) that is read first and written as trials end; the suite's own is only read
+            where None.
+        changed: only mutants whose row is missing or does not hold.
 
     Raises:
         BaselineRed: the product does not pass its own cases.
@@ -81,12 +89,14 @@ def self_test(
     templates = Path(options.subject.templates) if options.subject.templates else templates_dir()
     everything = all_mutants(profile.record, templates, terms.spec, tables)
     check_equivalents(tables, everything)
-    wanted = tuple(filter(chosen, everything))
-    drawn = wanted if sample is None else draw(wanted, sample, seed)
     facts = {arch: facts_of(profile, arch) for arch in ("", *profile.record.archs)}
-    with _scratch() as folder, Shop(Limits(grace_s=_GRACE_S), reruns=0) as shop:
+    hardware = profile.record.kind == "hardware"
+    with _scratch() as folder, contextlib.ExitStack() as stack:
+        product = copy_product(replace(options.subject, arch=""), profile.record, templates, folder)
+        nursery = None if hardware else stack.enter_context(Nursery([product.spec(arch) for arch in facts]))
+        shop = stack.enter_context(Shop(Limits(grace_s=_GRACE_S), reruns=0, nursery=nursery))
         bench = Bench(
-            product=copy_product(replace(options.subject, arch=""), profile.record, templates, folder),
+            product=product,
             catalogue=cases or catalogue(options.subject.cases),
             tables=tables,
             terms=terms,
@@ -98,11 +108,26 @@ def self_test(
             cache=folder / "cache",
             shop=shop,
         )
+        ledger = Ledger(read_rows(table or kept_table()), bench.catalogue, templates, bench.cases_of)
+        bench = replace(bench, likely=_history(ledger, everything))
+        wanted = tuple(filter(chosen, everything))
+        if changed:
+            wanted = tuple(one for one in wanted if not ledger.holds(one))
+        drawn = wanted if sample is None else draw(wanted, sample, seed)
         # On hardware trials would share the device, and a mutant that breaks it would be blamed on another.
-        jobs = options.jobs or (1 if profile.record.kind == "hardware" else len(os.sched_getaffinity(0)))
+        jobs = options.jobs or (1 if hardware else len(os.sched_getaffinity(0)))
         bench = _with_baseline(bench, drawn, replace(options, jobs=jobs, seed=seed), on_baseline)
-        tested = _try_all(bench, drawn, jobs, on_mutant)
-        idle = _second_look(bench, tested, jobs) if sample is None and chosen is None else {}
+
+        def heard(result: Result) -> None:
+            ledger.note(result, seed, bench.archs_of(result.mutant))
+            if table is not None:
+                ledger.save(table, everything)
+            if on_mutant is not None:
+                on_mutant(result)
+
+        tested = _try_all(bench, drawn, jobs, heard)
+        whole = sample is None and chosen is None and not changed
+        idle = _second_look(bench, tested, jobs) if whole else {}
     return Score(
         tested=tuple(tested),
         generated=len(everything),
@@ -163,11 +188,20 @@ def _with_baseline(
     return replace(bench, seconds={name: outcome.seconds for name, outcome in outcomes.items()})
 
 
-def _try_all(bench: Bench, mutants: Sequence[Mutant], jobs: int, on_mutant: OnMutant | None) -> list[Result]:
+def _history(ledger: Ledger, mutants: Sequence[Mutant]) -> Likely:
+    """What the table knows of who kills what."""
+    known = ledger.killers()
+    likely = Likely(known)
+    for one in mutants:
+        if one.id in known:
+            likely.learn(one, known[one.id])
+    return likely
+
+
+def _try_all(bench: Bench, mutants: Sequence[Mutant], jobs: int, on_mutant: OnMutant) -> list[Result]:
     def run(mutant: Mutant) -> Result:
         found = try_mutant(bench, mutant)
-        if on_mutant is not None:
-            on_mutant(found)
+        on_mutant(found)
         return found
 
     with ThreadPoolExecutor(jobs) as pool:

@@ -15,7 +15,8 @@ from tutti_hal.conformance_tests.case import Case, Instance
 from tutti_hal.conformance_tests.catalogue import Catalogue
 from tutti_hal.conformance_tests.judgement import Judgement, judge
 from tutti_hal.conformance_tests.mutants.apply import Product, make
-from tutti_hal.conformance_tests.mutants.mutant import Mutant
+from tutti_hal.conformance_tests.mutants.likely import Likely
+from tutti_hal.conformance_tests.mutants.mutant import Mutant, Source
 from tutti_hal.conformance_tests.mutants.score import Result, State
 from tutti_hal.conformance_tests.mutants.tables import Tables
 from tutti_hal.conformance_tests.outcome import End, Outcome
@@ -52,6 +53,7 @@ class Bench:
         seconds: instance id -> what it took with the product.
         cache: folder with the product's compiled kernels.
         shop: where workers come from.
+        likely: what is known of who kills what.
         hung: names of cases that hung on a mutant. They are tried last from then on, for that costs the most; whether
             a mutant is killed does not depend on it, only by which case.
     """
@@ -67,6 +69,7 @@ class Bench:
     seconds: Mapping[str, float]
     cache: Path
     shop: Shop
+    likely: Likely = dataclasses.field(default_factory=Likely)
     hung: set[str] = dataclasses.field(default_factory=set)
 
     def archs_of(self, mutant: Mutant) -> tuple[str, ...]:
@@ -103,14 +106,21 @@ class Bench:
         return ()
 
     def instances_of(self, mutant: Mutant, facts: Mapping[str, Facts]) -> tuple[Instance, ...]:
-        """The instances that are targeted at a mutant: what needs no device, then arch by arch, cheap ones first."""
+        """The instances that are targeted at a mutant, in the order in which they are tried.
+
+        What needs no device, then arch by arch; of an arch those first that cost the least by their chance to kill.
+        The arch of the instance that killed it before comes before all others.
+        """
         cases = self.cases_of(mutant)
         rank = {case.name: at for at, case in enumerate(cases)}
         archs = ("", *self.archs_of(mutant))
         found = Catalogue(cases).instances({arch: facts[arch] for arch in archs})
+        before = {one.arch for one in found if one.id == self.likely.known(mutant)}
 
-        def order(one: Instance) -> tuple[int, bool, float, int]:
-            return archs.index(one.arch), one.case.name in self.hung, self.seconds.get(one.id, 0.0), rank[one.case.name]
+        def order(one: Instance) -> tuple[bool, int, bool, float, int]:
+            hangs = one.case.name in self.hung and one.id != self.likely.known(mutant)
+            price = self.likely.price(mutant, one, self.seconds.get(one.id, 0.0))
+            return one.arch not in before, archs.index(one.arch), hangs, price, rank[one.case.name]
 
         return tuple(sorted(found, key=order))
 
@@ -133,6 +143,8 @@ def try_mutant(bench: Bench, mutant: Mutant, only: str = "") -> Result:
     with tempfile.TemporaryDirectory(prefix="tutti-mutant-", ignore_cleanup_errors=True) as scratch:
         found = _Trial(bench, mutant, Path(scratch), only).run()
     killed = found.state in (State.KILLED, State.STILLBORN)
+    if found.killer:
+        bench.likely.learn(mutant, found.killer)
     if mutant.id in bench.tables.survivors:
         reason = found.reason if killed else bench.tables.survivors[mutant.id]
         found = dataclasses.replace(found, state=State.NOT_SURVIVOR if killed else State.KNOWN, reason=reason)
@@ -168,7 +180,9 @@ class _Trial:
         state = State.NOT_YET if awaited else State.SURVIVED
         return Result(mutant, state, reason=reason, tried=self.tried, awaits=awaited)
 
-    def _facts(self, whole: SubjectSpec) -> dict[str, Facts]:
+    def _facts(self, whole: SubjectSpec) -> Mapping[str, Facts]:
+        if self.mutant.source is not Source.RECORD:
+            return self.bench.facts
         profile = profile_of(whole)
         return {arch: facts_of(profile, arch) for arch in ("", *self.bench.archs_of(self.mutant))}
 

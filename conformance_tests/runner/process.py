@@ -20,6 +20,7 @@ from typing import Any
 from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.runner.channel import Channel, ChannelBroken
+from tutti_hal.conformance_tests.runner.nursery import ForkedProcess, Nursery
 from tutti_hal.conformance_tests.subject import SubjectSpec
 
 #: How long compiling what an instance launches may take, before its own budget starts.
@@ -65,10 +66,16 @@ class WorkerProcess:
         folder: a fresh folder for its log and its temporary files; removed with it.
         limits: of its work.
         environment: variables that it gets beside those of this process.
+        nursery: what forks it; it is started from nothing where there is none.
     """
 
     def __init__(
-        self, spec: SubjectSpec, folder: Path, limits: Limits, environment: Mapping[str, str] | None = None
+        self,
+        spec: SubjectSpec,
+        folder: Path,
+        limits: Limits,
+        environment: Mapping[str, str] | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
         self._limits = limits
         self._folder = folder
@@ -76,17 +83,22 @@ class WorkerProcess:
         scratch.mkdir(parents=True)
         log = folder / "log"
         ours, theirs = socket.socketpair()
+        variables = {**(environment or {}), "TMPDIR": str(scratch)}
         with theirs, log.open("ab") as out:
-            command = [sys.executable, "-m", f"{__package__}.worker", str(theirs.fileno()), str(os.getpid())]
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                env={**os.environ, **(environment or {}), "TMPDIR": str(scratch)},
-            )
+            self._process: subprocess.Popen[bytes] | ForkedProcess
+            if nursery is not None:
+                self._process = nursery.fork(out.fileno(), theirs.fileno(), variables)
+            else:
+                command = [sys.executable, "-m", f"{__package__}.worker", str(theirs.fileno()), str(os.getpid())]
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    env={**os.environ, **variables},
+                )
         self._death = os.pidfd_open(self._process.pid)
         self._log = log.open("rb")
         self._rest = b""

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tutti_hal.conformance_tests.runner.nursery import Nursery
 from tutti_hal.conformance_tests.runner.process import Limits, WorkerProcess
 from tutti_hal.conformance_tests.runner.watch import KERNEL_LOG, KernelLog
 from tutti_hal.conformance_tests.subject import SubjectSpec
@@ -30,6 +31,7 @@ class Shop:
         reruns: how many failures are run again alone.
         kernel_log: the log to watch.
         environment: variables that every worker gets beside those of this process.
+        nursery: what forks the workers; the caller's. They are started from nothing where there is none.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class Shop:
         reruns: int = RERUNS,
         kernel_log: Path = KERNEL_LOG,
         environment: Mapping[str, str] | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
+        self._nursery = nursery
         self.kernel_log = KernelLog(kernel_log)
         self._environment = dict(environment or {})
         self._limits = limits or Limits()
@@ -73,7 +77,8 @@ class Shop:
                 raise Stopped
             self._started += 1
             variables = {**self._environment, **(environment or {})}
-            worker = WorkerProcess(spec, Path(self._folder.name) / str(next(self._numbers)), self._limits, variables)
+            folder = Path(self._folder.name) / str(next(self._numbers))
+            worker = WorkerProcess(spec, folder, self._limits, variables, self._nursery)
             self._living.add(worker)
             return worker
 

@@ -96,6 +96,21 @@ def _coverage() -> str:
     return "\n".join(lines)
 
 
+def _mutants() -> str:
+    """The kept table of mutants, of the product on HOST."""
+    from tutti_hal.conformance_tests.mutants.ledger import kept_table, read_rows
+    from tutti_hal.conformance_tests.mutants.sites import all_mutants
+    from tutti_hal.conformance_tests.mutants.summary import page
+    from tutti_hal.conformance_tests.mutants.tables import load_tables
+    from tutti_hal.conformance_tests.subject import SubjectSpec, profile_of
+    from tutti_hal.paths import templates_dir
+    from tutti_hal.spec import load_spec
+
+    tables = load_tables()
+    mutants = all_mutants(profile_of(SubjectSpec("host")).record, templates_dir(), load_spec(), tables)
+    return page(mutants, read_rows(kept_table()), {**tables.equivalents, **tables.survivors})
+
+
 def pages() -> dict[str, str]:
     """Every generated page: its path under ``docs/generated/`` and its text."""
     return {
@@ -113,6 +128,7 @@ def pages() -> dict[str, str]:
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
         "cli.md": _command_line(),
         "coverage.md": _coverage(),
+        "mutants.md": _mutants(),
     }
 
 

@@ -94,13 +94,15 @@ class Nursery:
             OSError: the nursery is gone.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, self._lock:
-            order = json.dumps(dict(environment)).encode()
-            socket.send_fds(self._control, [order], [log, channel, theirs.fileno()])
-            told = self._control.recv(_MESSAGE_BYTES)
-        if not told:
-            ours.close()
-            raise ConnectionResetError("the nursery is gone")
+        with contextlib.ExitStack() as undo:
+            undo.callback(ours.close)
+            with theirs, self._lock:
+                order = json.dumps(dict(environment)).encode()
+                socket.send_fds(self._control, [order], [log, channel, theirs.fileno()])
+                told = self._control.recv(_MESSAGE_BYTES)
+            if not told:
+                raise ConnectionResetError("the nursery is gone")
+            undo.pop_all()
         return ForkedProcess(int(told), ours)
 
 

@@ -87,7 +87,11 @@ class WorkerProcess:
         with theirs, log.open("ab") as out:
             self._process: subprocess.Popen[bytes] | ForkedProcess
             if nursery is not None:
-                self._process = nursery.fork(out.fileno(), theirs.fileno(), variables)
+                try:
+                    self._process = nursery.fork(out.fileno(), theirs.fileno(), variables)
+                except OSError:
+                    ours.close()
+                    raise
             else:
                 command = [sys.executable, "-m", f"{__package__}.worker", str(theirs.fileno()), str(os.getpid())]
                 self._process = subprocess.Popen(

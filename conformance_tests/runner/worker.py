@@ -24,6 +24,7 @@ from tutti_hal.conformance_tests.execute import ended_by, execute, prepare
 from tutti_hal.conformance_tests.outcome import Outcome
 from tutti_hal.conformance_tests.runner.channel import Channel
 from tutti_hal.conformance_tests.subject import Subject, SubjectSpec, profile_of
+from tutti_hal.native import ffi_and_library
 
 if TYPE_CHECKING:
     from tutti_hal.profile import Profile
@@ -94,11 +95,16 @@ def _named(spec: SubjectSpec) -> _Named:
 
 
 def warm(subjects: Sequence[SubjectSpec]) -> dict[_Named, Profile]:
-    """Load what every worker needs, open no device, and read the profiles of these subjects."""
+    """Load what every worker needs, read the profiles of these subjects, open their runtimes, and no device."""
     for name in _HEAVY:
         importlib.import_module(name)
     catalogue()
-    return {_named(one): profile_of(one) for one in subjects}
+    ffi_and_library()
+    found = {_named(one): profile_of(one) for one in subjects}
+    for profile in found.values():
+        profile.backend.runtime().open_runtime(profile)
+        profile.backend.simulation()
+    return found
 
 
 def serve(link: socket.socket, profiles: Mapping[_Named, Profile]) -> int:

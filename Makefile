@@ -15,7 +15,7 @@ FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick bench docs golden mustpass certify isa-matrix self-test wheel clean setup require
+.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick bench docs golden mustpass certify isa-matrix self-test mutants wheel clean setup require
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -100,6 +100,9 @@ isa-matrix: $(DEV) ## every kernel for every arch whose compiler is here: instru
 
 self-test: $(DEV) ## the suite on a sample of mutants of the product
 	@$(PY) -m tutti_hal certify --profile host --self-test --sample 20
+
+mutants: $(DEV) ## try the mutants again whose row in the kept table does not hold, and keep what comes of them
+	@$(PY) -m tutti_hal certify --profile host --self-test --changed --table conformance_tests/mutants/table.jsonl
 
 wheel: $(DEV) ## sdist, then the wheel from the sdist, into dist/
 	@rm -rf dist && $(PY) -m build

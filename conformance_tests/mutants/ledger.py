@@ -1,14 +1,13 @@
 """The kept table of mutants: what came of each when it was last tried, and what that depends on.
 
-``table.jsonl`` has one line for each mutant. A line holds as long as the text that its mutant changes and the case that
-killed it are what they were; what holds need not be tried again, and a sample of it shows that the table tells the truth.
+``table.jsonl`` has one line for each mutant. A line holds as long as the text that its mutant changes and the case
+that killed it are what they were. What holds need not be tried again; a sample of it shows that the table is true.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -86,7 +85,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     text = "".join(f"{row.to_line()}\n" for row in sorted(rows, key=lambda row: row.id))
     draft = path.with_suffix(".draft")
     draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+    draft.replace(path)
 
 
 class Ledger:

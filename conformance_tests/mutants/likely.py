@@ -17,7 +17,7 @@ _OVERHEAD_S = 0.02
 
 
 class Likely:
-    """Learns from every kill; for any thread. What it says changes the order of cases, and so the time, never a verdict.
+    """Learns from every kill; for any thread. What it says changes the order of cases, and the time; no verdict.
 
     Args:
         known: mutant id -> the instance that killed it when it was tried before.

@@ -38,6 +38,9 @@ from tutti_hal.toolchain import cache
 #: A case that killed nothing is tried alone on at most so many mutants more.
 SECOND_LOOKS = 12
 
+#: At first a mutant gets the cases that are likely to kill it, so many seconds of them; all of them when those did not.
+FIRST_LOOK_S = 0.5
+
 #: What a worker that hangs on a mutant gets for its last words, which nobody reads.
 _GRACE_S = 0.1
 
@@ -199,14 +202,27 @@ def _history(ledger: Ledger, mutants: Sequence[Mutant]) -> Likely:
 
 
 def _try_all(bench: Bench, mutants: Sequence[Mutant], jobs: int, on_mutant: OnMutant) -> list[Result]:
-    def run(mutant: Mutant) -> Result:
+    """The results, in the mutants' order. Most die at once: what does not waits until the others have shown who kills."""
+
+    def look(mutant: Mutant) -> Result | None:
+        found = try_mutant(bench, mutant, first_s=FIRST_LOOK_S)
+        if not found.verdict:
+            return None
+        on_mutant(found)
+        return found
+
+    def run(pair: tuple[Mutant, Result | None]) -> Result:
+        mutant, known = pair
+        if known is not None:
+            return known
         found = try_mutant(bench, mutant)
         on_mutant(found)
         return found
 
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            return list(pool.map(run, mutants))
+            looked = list(pool.map(look, mutants))
+            return list(pool.map(run, zip(mutants, looked, strict=True)))
         except BaseException:
             # Waits for no trial: its worker dies, and it ends.
             bench.shop.stop()

@@ -46,8 +46,8 @@ def page(mutants: Sequence[Mutant], rows: Mapping[str, Row], reasons: Mapping[st
     lines = [
         "# Mutants",
         "",
-        "What came of every mutant when it was last tried: `conformance_tests/mutants/table.jsonl`. The score is what was",
-        "killed of all that are not equivalent; what was not tried counts as not killed.",
+        "What came of every mutant when it was last tried: `conformance_tests/mutants/table.jsonl`. The score is what",
+        "was killed of all that are not equivalent; what was not tried counts as not killed.",
         "",
         f"| {' | '.join(head)} |",
         f"|{'---|' * len(head)}",
@@ -56,14 +56,15 @@ def page(mutants: Sequence[Mutant], rows: Mapping[str, Row], reasons: Mapping[st
         "",
         "## Who kills",
         "",
-        "The cases that killed the most. A trial ends at the first kill, so a case may kill more than it is given here.",
+        "The cases that killed the most. A trial ends at the first kill: a case may kill more than it is given here.",
         "",
         "| case | mutants |",
         "|---|---|",
     ]
     known = {one.id for one in mutants}
     kills = Counter(row.killer.partition(":")[0] for row in rows.values() if row.killer and row.id in known)
-    lines += [f"| `{name}` | {count} |" for name, count in sorted(kills.items(), key=lambda k: (-k[1], k[0]))[:_SHOWN]]
+    most = sorted(kills.items(), key=lambda pair: (-pair[1], pair[0]))
+    lines += [f"| `{name}` | {count} |" for name, count in most[:_SHOWN]]
     lines += ["", "## Open", "", "Mutants that nothing has noticed.", ""]
     open_ones = [one for one in mutants if one.id in rows and State(rows[one.id].state) in _OPEN]
     lines += ["| mutant | change | state |", "|---|---|---|"] if open_ones else ["None."]

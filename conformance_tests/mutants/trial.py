@@ -131,17 +131,19 @@ class Bench:
         return level if level and not any(case.level == level for case in self.catalogue.cases) else ""
 
 
-def try_mutant(bench: Bench, mutant: Mutant, only: str = "") -> Result:
+def try_mutant(bench: Bench, mutant: Mutant, only: str = "", first_s: float | None = None) -> Result:
     """Run a mutant's instances until one does not pass. Blocks; for any thread.
 
     Args:
         bench: what trials share.
         mutant: which.
         only: name of the one case to run; empty for all that are targeted.
+        first_s: run only the first instances, those that take so many seconds with the product; all when None. A mutant
+            that they do not kill has not survived by that.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-mutant-", ignore_cleanup_errors=True) as scratch:
-        found = _Trial(bench, mutant, Path(scratch), only).run()
+        found = _Trial(bench, mutant, Path(scratch), only, first_s).run()
     killed = found.state in (State.KILLED, State.STILLBORN)
     if found.killer:
         bench.likely.learn(mutant, found.killer)
@@ -155,8 +157,8 @@ def try_mutant(bench: Bench, mutant: Mutant, only: str = "") -> Result:
 
 
 class _Trial:
-    def __init__(self, bench: Bench, mutant: Mutant, scratch: Path, only: str) -> None:
-        self.bench, self.mutant, self.only = bench, mutant, only
+    def __init__(self, bench: Bench, mutant: Mutant, scratch: Path, only: str, first_s: float | None) -> None:
+        self.bench, self.mutant, self.only, self.first_s = bench, mutant, only, first_s
         self.scratch = scratch
         self.tried = 0
 
@@ -171,14 +173,29 @@ class _Trial:
             facts = self._facts(whole)
         except TuttiError as error:
             return Result(mutant, State.STILLBORN, verdict="refused", reason=f"{error.id} {error.found}")
-        for arch, instances in _by_arch(self.bench.instances_of(mutant, facts)):
-            due = [one for one in instances if not self.only or one.case.name == self.only]
+        instances = [
+            one for one in self.bench.instances_of(mutant, facts) if not self.only or one.case.name == self.only
+        ]
+        for arch, due in _by_arch(self._first(instances)):
             found = self._on_arch(dataclasses.replace(whole, arch=arch), facts[arch], due)
             if found is not None:
                 return found
         reason = "every targeted case passes"
         state = State.NOT_YET if awaited else State.SURVIVED
         return Result(mutant, state, reason=reason, tried=self.tried, awaits=awaited)
+
+    def _first(self, instances: Sequence[Instance]) -> Sequence[Instance]:
+        """Those that are to be run, where not all are: of the arch that comes first, and as many as there is time for."""
+        if self.first_s is None:
+            return instances
+        arch = next((one.arch for one in instances if one.arch), "")
+        left, chosen = self.first_s, []
+        for one in instances:
+            left -= self.bench.seconds.get(one.id, 0.0)
+            if left < 0 or one.arch not in ("", arch):
+                break
+            chosen.append(one)
+        return chosen
 
     def _facts(self, whole: SubjectSpec) -> Mapping[str, Facts]:
         if self.mutant.source is not Source.RECORD:

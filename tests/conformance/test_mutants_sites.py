@@ -247,9 +247,12 @@ def test_a_sample_is_the_seeds_and_holds_every_kind_that_there_is_room_for(mutan
 
 def test_a_compiler_that_takes_warnings_for_errors_is_made_to_let_them_pass() -> None:
     def flags(*given: str) -> list[str]:
-        kept: list[str] = lenient({"toolchain": {"flags": list(given)}})["toolchain"]["flags"]
+        table = {"kind": "hardware", "toolchain": {"flags": list(given)}}
+        kept: list[str] = lenient(table)["toolchain"]["flags"]
         return kept
 
     assert flags("-O2", "-Wall", "-Werror") == ["-O2", "-Wall"]
     assert flags("-O3", "-Werror", "all-warnings", "-g") == ["-O3", "-g"]
     assert flags("-Werror=parentheses", "-O2") == ["-O2"]
+    emulated = {"kind": "host", "toolchain": {"flags": ["-O2", "-g1", "-Og", "-O"]}}
+    assert lenient(emulated)["toolchain"]["flags"] == ["-O0", "-g1", "-Og", "-O"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conformance.runs import FACTS, LIMITS, SUBJECT, TERMS, gone, instances, wait_until
 
+from tests.conformance.runs import FACTS, LIMITS, SUBJECT, TERMS, gone, instances, wait_until
 from tutti_hal.conformance_tests.judgement import judge
 from tutti_hal.conformance_tests.outcome import End
 from tutti_hal.conformance_tests.runner.nursery import Nursery
@@ -46,12 +46,14 @@ def test_each_worker_is_a_process_of_its_own_with_its_own_variables(shop: Shop, 
     first, second = run(one, "passes:n=0"), run(other, "passes:n=0")
     assert (first[1], second[1]) == (Verdict.PASS, Verdict.PASS)
     assert (first[2]["pid"], second[2]["pid"]) == (one.pid, other.pid)
-    assert os.getpid() not in (one.pid, other.pid) and one.pid != other.pid
+    assert os.getpid() not in (one.pid, other.pid)
+    assert one.pid != other.pid
     assert os.getpgid(one.pid) == one.pid
     assert run(one, "passes:n=1")[2]["pid"] == one.pid
     # It leaves by itself when there is nothing left to do.
     assert one.leave() is None
-    assert gone(one.pid) and not gone(other.pid)
+    assert gone(one.pid)
+    assert not gone(other.pid)
 
 
 def test_a_failure_a_hang_and_a_crash_are_told_apart(shop: Shop, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def _history(ledger: Ledger, mutants: Sequence[Mutant]) -> Likely:
 
 
 def _try_all(bench: Bench, mutants: Sequence[Mutant], jobs: int, on_mutant: OnMutant) -> list[Result]:
-    """The results, in the mutants' order. Most die at once: what does not waits until the others have shown who kills."""
+    """The results, in the mutants' order. Most die at once; what does not waits until those have shown who kills."""
 
     def look(mutant: Mutant) -> Result | None:
         found = try_mutant(bench, mutant, first_s=FIRST_LOOK_S)

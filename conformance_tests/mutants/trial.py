@@ -185,7 +185,7 @@ class _Trial:
         return Result(mutant, state, reason=reason, tried=self.tried, awaits=awaited)
 
     def _first(self, instances: Sequence[Instance]) -> Sequence[Instance]:
-        """Those that are to be run, where not all are: of the arch that comes first, and as many as there is time for."""
+        """Those that are to be run: all, or of the arch that comes first as many as there is time for."""
         if self.first_s is None:
             return instances
         arch = next((one.arch for one in instances if one.arch), "")

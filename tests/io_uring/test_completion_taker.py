@@ -12,7 +12,8 @@ from tutti_hal.io_uring.completion_taker import CompletionTaker
 
 pytestmark = pytest.mark.ring
 
-QID, DEPTH = 3, 4
+#: The queue, the one that shares its completion queue, and how many entries that has.
+QID, OTHER, DEPTH = 3, 4, 4
 
 
 class Queue:
@@ -32,16 +33,22 @@ class Queue:
         """One that begins where kernels stopped."""
         memory = SimpleNamespace(load32=lambda at: struct.unpack_from("<I", self.data, at)[0])
         pair: Any = SimpleNamespace(qid=QID, cq_depth=DEPTH, cq_memory=memory)
+        other: Any = SimpleNamespace(qid=OTHER)
         handle: Any = SimpleNamespace(write_cq_head=lambda _, head: self.told.append(head))
         words: Any = SimpleNamespace(state={"cq_rung": head, "completion": head << 1})
-        return CompletionTaker(handle, pair, words, waited_for)
+        return CompletionTaker(handle, [pair, other], words, [(QID, one) for one in waited_for])
+
+
+def found(taker: CompletionTaker) -> tuple[int, dict[int, int], dict[int, int], set[tuple[int, int]]]:
+    """Head, lates and strays by queue, and what is still waited for."""
+    return taker.head, dict(taker.lates), dict(taker.strays), taker.open
 
 
 def test_nothing_is_taken_where_nothing_came() -> None:
     queue = Queue()
     taker = queue.taker(5)
     taker.take()
-    assert (taker.head, taker.lates, taker.strays, taker.open, queue.told) == (0, 0, 0, {5}, [])
+    assert (*found(taker), queue.told) == (0, {}, {}, {(QID, 5)}, [])
 
 
 @pytest.mark.parametrize("head", [0, 3, 4, 7, 8])
@@ -54,12 +61,15 @@ def test_what_is_waited_for_is_late_and_all_else_is_nobodys(head: int) -> None:
     queue.post(head + 1, 5)  # once more
     queue.post(head + 2, 77)  # never sent
     taker.take()
-    assert (taker.head, taker.lates, taker.strays, taker.open) == (head + 3, 1, 2, {6})
-    queue.post(head + 3, 6, qid=QID + 1)  # another queue's
+    assert found(taker) == (head + 3, {QID: 1}, {QID: 2}, {(QID, 6)})
+    queue.post(head + 3, 6, qid=OTHER)  # the same number, of the queue beside
     taker.take()
-    assert (taker.head, taker.lates, taker.strays, taker.open) == (head + 4, 1, 3, {6})
-    queue.post(head + 4, 6)
+    assert found(taker) == (head + 4, {QID: 1}, {QID: 2, OTHER: 1}, {(QID, 6)})
+    queue.post(head + 4, 6, qid=OTHER + 1)  # of a queue that does not complete here
+    taker.take()
+    assert found(taker) == (head + 5, {QID: 1}, {QID: 3, OTHER: 1}, {(QID, 6)})
+    queue.post(head + 5, 6)
     taker.take()
     taker.take()
-    assert (taker.head, taker.lates, taker.strays, taker.open) == (head + 5, 2, 3, set())
-    assert queue.told == [(head + taken) % DEPTH for taken in (3, 4, 5)]
+    assert found(taker) == (head + 6, {QID: 2}, {QID: 3, OTHER: 1}, set())
+    assert queue.told == [(head + taken) % DEPTH for taken in (3, 4, 5, 6)]

@@ -112,7 +112,9 @@ MUTANTS = (
         "retired + queue->command_limit + 1;",
         TWO,
     ),
-    Mutant("credits: none come back", "ring_reap.j2", r"tt_atomic_add_dev_u64\(&state->credits.*?;", ""),
+    Mutant(
+        "credits: none come back", "ring_reap.j2", r"tt_atomic_add_dev_u64\(&state->credits, allowed - granted\);", ""
+    ),
     Mutant(
         "credits: a partial grant keeps the rest",
         "ring_submit.j2",

@@ -213,3 +213,55 @@ def test_scattered_queue_memory(cqr: int) -> None:
         pair = handle.recreate_queue_pair(pair)
         handle.delete_queue_pair(pair)
         assert len(fake.bus.live) == live
+
+
+def test_pairs_that_share_a_completion_queue() -> None:
+    fake = FakeController()
+    with opened(fake) as handle:
+        handle.grant_queues(4)
+        live = len(fake.bus.live)
+        first = handle.create_queue_pair(8, cq_depth=20)
+        second = handle.create_queue_pair(4, completes_to=first)
+        assert (second.qid, second.cqid, second.cq_depth) == (2, 1, 20)
+        assert second.cq_head_offset == first.cq_head_offset
+        assert second.cq_memory is first.cq_memory
+        assert fake.sqs[2].cqid == 1
+        assert set(fake.cqs) == {0, 1}
+        # The first one goes; the completion queue, its memory and its identifier stay in use.
+        handle.delete_queue_pair(first)
+        assert set(fake.cqs) == {0, 1}
+        third = handle.create_queue_pair(8, completes_to=second)
+        assert (third.qid, third.cqid) == (3, 1)
+        with pytest.raises(QueueInvalid, match="not exist"):
+            handle.create_queue_pair(8, completes_to=first)
+        with pytest.raises(QueueInvalid, match="Give all"):
+            handle.recreate_queue_pair(second)
+        second, third = handle.recreate_queue_pairs([second, third])
+        assert handle.pairs == (second, third)
+        assert (fake.sqs[2].cqid, fake.sqs[3].cqid) == (1, 1)
+        handle.delete_queue_pair(second)
+        handle.delete_queue_pair(third)
+        assert set(fake.cqs) == {0}
+        assert len(fake.bus.live) == live
+        assert handle.create_queue_pair(8).qid == 1
+
+
+def test_recreation_of_shared_pairs_goes_on_where_it_stopped() -> None:
+    fake = FakeController()
+    with opened(fake) as handle:
+        first = handle.create_queue_pair(8)
+        pairs = [first, handle.create_queue_pair(8, completes_to=first)]
+        live = len(fake.bus.live)
+        fake.failing[0x04] = (0, 6, 0)
+        with pytest.raises(CommandFailed, match="internal-error"):
+            handle.recreate_queue_pairs(pairs)
+        assert (set(fake.sqs), set(fake.cqs)) == ({0}, {0, 1})
+        fake.failing.clear()
+        pairs = handle.recreate_queue_pairs(pairs)
+        assert (set(fake.sqs), len(fake.bus.live)) == ({0, 1, 2}, live)
+        # Refused in between: what was made goes again, and all of the memory.
+        fake.failing[0x01] = (1, 2, 1)
+        with pytest.raises(CommandFailed):
+            handle.recreate_queue_pairs(pairs)
+        assert (set(fake.sqs), set(fake.cqs), handle.pairs) == ({0}, {0}, ())
+        assert len(fake.bus.live) == live - 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tutti_hal.io_uring.layout import CQE_BYTES
@@ -18,24 +19,30 @@ class CompletionTaker:
 
     Args:
         handle: of the drive.
-        pair: the queue.
-        words: its words, at rest.
-        identifiers: commands whose completion is waited for.
+        pairs: all that complete there.
+        words: of the first of them, at rest: they have the completion queue's.
+        waited_for: (queue identifier, command identifier) of each command whose completion is waited for.
     """
 
     def __init__(
-        self, handle: ControllerHandle, pair: QueuePair, words: QueueWords, identifiers: Iterable[int]
+        self,
+        handle: ControllerHandle,
+        pairs: Sequence[QueuePair],
+        words: QueueWords,
+        waited_for: Iterable[tuple[int, int]],
     ) -> None:
-        self._handle, self._pair = handle, pair
+        self._handle, self._pair = handle, pairs[0]
+        self._qids = {pair.qid for pair in pairs}
         self._told = int(words.state["cq_rung"])
         #: Completions taken since the queue was made, by kernels and here.
         self.head = int(words.state["completion"]) >> 1
         #: Commands whose completion has not come.
-        self.open = set(identifiers)
-        #: Completions of such commands: late, and of no use to anybody but that their command has ended.
-        self.lates = 0
-        #: Completions of unknown, repeated or outdated identifiers: not believed.
-        self.strays = 0
+        self.open = set(waited_for)
+        #: Completions of such commands, by queue: late, and of no use but to say that their command has ended.
+        self.lates: Counter[int] = Counter()
+        #: Completions of unknown, repeated or outdated identifiers, by queue: not believed. What names no queue that
+        #: completes here counts for the first.
+        self.strays: Counter[int] = Counter()
 
     def take(self) -> None:
         """Takes all that is there, which is at most the queue's depth. Never blocks."""
@@ -47,12 +54,12 @@ class CompletionTaker:
             if dword_3 >> 16 & 1 == lap & 1:
                 break
             dword_2 = memory.load32(slot * CQE_BYTES + 8)
-            identifier = dword_3 & 0xFFFF
-            if dword_2 >> 16 == pair.qid and identifier in self.open:
-                self.open.remove(identifier)
-                self.lates += 1
+            command = (dword_2 >> 16, dword_3 & 0xFFFF)
+            if command in self.open:
+                self.open.remove(command)
+                self.lates[command[0]] += 1
             else:
-                self.strays += 1
+                self.strays[command[0] if command[0] in self._qids else pair.qid] += 1
             self.head += 1
         if self.head != self._told:
             self._handle.write_cq_head(pair, self.head % pair.cq_depth)

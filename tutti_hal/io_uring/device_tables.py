@@ -99,6 +99,7 @@ class DeviceTables:
 
     def _fill_queue(self, row: int, pair: QueuePair) -> None:
         options, private = self._options, self._plan.private[row]
+        sharing = options.sharing(row)
         commands = options.commands_on(self._drives[row // options.queues_per_drive].handle.limits)
         # CSTS lies as far before the first doorbell as the offsets say.
         assert pair.sq_tail_address is not None
@@ -110,6 +111,9 @@ class DeviceTables:
             completion_interval=options.completion_interval,
             base=self._memory.address,
             csts_address=csts,
+            cq_plan=self._plan.private[sharing.start],
+            cq_queues=len(sharing),
+            cq_place=row - sharing.start,
         )
 
     def _begin(self, row: int, used: NDArray[np.uint64] | None = None) -> None:
@@ -173,7 +177,7 @@ class DeviceTables:
         Args:
             row: the queue.
             words: as they were found.
-            head: completions taken, by kernels and by the host.
+            head: completions taken from its completion queue, by kernels and by the host.
             lates: how many of those that the host took were of withdrawn commands.
             strays: how many were of nobody's.
         """

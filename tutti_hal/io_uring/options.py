@@ -49,6 +49,9 @@ class RingOptions:
         cq_interval: completions taken before the CQ doorbell is written; None takes a quarter of the depth, which is
             the most.
         queues: how many queue pairs each drive gets for each class; requests name a class by its place here.
+        queues_per_cq: how many submission queues of a class complete to one completion queue; the last one of a class
+            may serve fewer. More than 1 is for drives with few completion queues. Such queues have no more commands
+            than entries, and the steps of `Ring.recover` take all queues of a completion queue together.
         batch_limit: commands that a batch may hold.
         batches: batches that exist at once.
         buffers: buffers that may be registered at once.
@@ -65,6 +68,7 @@ class RingOptions:
     command_limit: int | None = None
     cq_interval: int | None = None
     queues: tuple[int, ...] = (1,)
+    queues_per_cq: int = 1
     batch_limit: int = 4096
     batches: int = 2
     buffers: int = 64
@@ -83,6 +87,7 @@ class RingOptions:
             ("block", 1, 256),
             ("lanes", 1, 1 << 24),
             ("first_ticket", 0, (1 << 63) - 1),
+            ("queues_per_cq", 1, (1 << 16) - 1),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
@@ -100,11 +105,28 @@ class RingOptions:
         return sum(self.queues)
 
     @property
+    def completion_groups(self) -> tuple[range, ...]:
+        """The queues of a drive, counted from 0, that share each completion queue; in order."""
+        groups, first = [], 0
+        for count in self.queues:
+            for start in range(first, first + count, self.queues_per_cq):
+                groups.append(range(start, min(start + self.queues_per_cq, first + count)))
+            first += count
+        return tuple(groups)
+
+    def sharing(self, row: int) -> range:
+        """The rows of the table of queues that share a completion queue with ``row``, itself among them."""
+        number, place = divmod(row, self.queues_per_drive)
+        group = next(group for group in self.completion_groups if place in group)
+        base = number * self.queues_per_drive
+        return range(base + group.start, base + group.stop)
+
+    @property
     def commands(self) -> int:
         """Commands that one queue may have outstanding on a drive without a limit of its own.
 
         Raises:
-            DepthInvalid: none, or more than identifiers allow.
+            DepthInvalid: none, more than identifiers allow, or more than entries where a completion queue is shared.
         """
         limit = min(self.depth - 1, MAX_COMMANDS) if self.command_limit is None else self.command_limit
         if not 1 <= limit <= MAX_COMMANDS:
@@ -112,6 +134,12 @@ class RingOptions:
                 f"make a queue of depth {self.depth} for {limit} commands",
                 "one entry of a queue always stays free, and identifiers are few",
                 f"Use a depth of 2 or more and 1 to {MAX_COMMANDS} commands.",
+            )
+        if limit >= self.depth and self.queues_per_cq > 1:
+            raise DepthInvalid(
+                f"have {limit} commands outstanding on a queue of depth {self.depth} that shares its completion queue",
+                "that rests on the SQ head that the drive reports, which is followed for queues with one of their own",
+                f"Use a command_limit of up to {self.depth - 1}, or queues_per_cq=1.",
             )
         return limit
 

@@ -3,7 +3,8 @@
 A command whose end is not known may still move data. Each step ends such commands for certain, the next one by a
 stronger means. A step that fails, or takes too long, is followed by the next.
 
-No kernel may use the queues meanwhile. Kernels that use others may run.
+The two steps before a reset take a completion queue and all submission queues that complete to it, which mostly is one.
+No kernel may use them meanwhile. Kernels that use others may run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Step(Enum):
 
     #: Every command was aborted or had completed late; the queue goes on where it stood.
     ABORT = "abort"
-    #: The queue pair was deleted and created again; its counters start anew.
+    #: The queue pair, and those that share its completion queue, were deleted and created again; counters start anew.
     RECREATE = "recreate"
     #: The drive was disabled and enabled; all its queue pairs were created again.
     RESET = "reset"
@@ -48,8 +49,8 @@ class RecoveryLimits:
     """How long the steps may take, in nanoseconds of the clock of the drive's registers.
 
     Args:
-        abort_ns: for all aborts of one queue, and the completions that they bring.
-        recreate_ns: for deleting and creating one queue pair.
+        abort_ns: for all aborts of the queues of one completion queue, and the completions that they bring.
+        recreate_ns: for deleting and creating one completion queue with its submission queues.
         reset_ns: for resetting one drive and creating its queue pairs. Less than the drive asks for (CAP.TO) may end
             a reset that would have come to its end.
 
@@ -192,10 +193,14 @@ class Recovery:
         self, number: int, found: dict[int, QueueWords], busy: frozenset[int], limits: RecoveryLimits
     ) -> list[QueueRecovery]:
         patients = [self._patient(row, words) for row, words in found.items()]
-        for patient in patients:
-            for step in (Step.ABORT, Step.RECREATE):
-                if patient.step is None and not _is_gone(patient):
-                    self._try(step, [patient], limits)
+        for first in sorted({self._options.sharing(row).start for row in found}):
+            together = self._options.sharing(first)
+            group = [patient for patient in patients if patient.row in together]
+            self._try(Step.ABORT, group, limits)
+            if group[0].step is None and not _is_gone(group[0]):
+                beside = [self._patient(row, self._tables.read_words(row)) for row in together if row not in found]
+                patients += beside
+                self._try(Step.RECREATE, group + beside, limits)
         if any(patient.step is None for patient in patients) and not any(map(_is_gone, patients)):
             rows = self._rows_of(number)
             if busy & set(rows):
@@ -223,15 +228,15 @@ class Recovery:
         return _Patient(row, before, words, now, ended_ns=now)
 
     def _try(self, step: Step, patients: Sequence[_Patient], limits: RecoveryLimits) -> None:
-        """One step for one queue, or a reset for all of a drive; what it raises is written down."""
+        """One step for the queues of one completion queue, or of a drive; what it raises is written down."""
         handle = self._drives[self._drive_of(patients[0].row)].handle
         try:
             if step is Step.ABORT:
                 with handle.within(limits.abort_ns):
-                    self._abort(patients[0])
+                    self._abort(patients)
             elif step is Step.RECREATE:
                 with handle.within(limits.recreate_ns):
-                    self._recreate(patients[0])
+                    self._recreate(patients)
             else:
                 with handle.within(limits.reset_ns):
                     self._reset(patients)
@@ -247,21 +252,30 @@ class Recovery:
 
     # ---- the steps ----
 
-    def _abort(self, patient: _Patient) -> None:
+    def _abort(self, patients: Sequence[_Patient]) -> None:
         """Aborts what has no end and takes the completions, one command at a time: ACL allows one on every drive."""
-        words, pair = patient.words, self._pairs[patient.row]
-        handle = self._drives[self._drive_of(patient.row)].handle
-        tried = f"abort commands of queue {patient.row}"
-        _require_at_rest(words, tried)
-        taker = CompletionTaker(handle, pair, words, patient.open)
+        together = self._options.sharing(patients[0].row)
+        handle = self._drives[self._drive_of(together.start)].handle
+        tried = f"abort commands of queue {', '.join(str(patient.row) for patient in patients)}"
+        words = {row: self._tables.read_words(row) for row in together}
+        for found in words.values():
+            _require_at_rest(found, tried)
+        taker = CompletionTaker(
+            handle,
+            [self._pairs[row] for row in together],
+            words[together.start],
+            [(self._pairs[patient.row].qid, identifier) for patient in patients for identifier in patient.open],
+        )
         taker.take()
         refused = False
-        for identifier in patient.open:
-            if identifier in taker.open:
-                done = handle.abort(pair.qid, identifier)
-                patient.aborted += done
-                taker.take()
-                refused = refused or (not done and identifier in taker.open)
+        for patient in patients:
+            qid = self._pairs[patient.row].qid
+            for identifier in patient.open:
+                if (qid, identifier) in taker.open:
+                    done = handle.abort(qid, identifier)
+                    patient.aborted += done
+                    taker.take()
+                    refused = refused or (not done and (qid, identifier) in taker.open)
         deadline_ns = handle.deadline_ns
         while taker.open:
             if refused or handle.now_ns >= deadline_ns:
@@ -270,22 +284,27 @@ class Recovery:
                 )
             handle.pause()
             taker.take()
-        self._tables.go_on(patient.row, words, taker.head, lates=taker.lates, strays=taker.strays)
+        for row, found in words.items():
+            qid = self._pairs[row].qid
+            self._tables.go_on(row, found, taker.head, lates=taker.lates[qid], strays=taker.strays[qid])
 
-    def _recreate(self, patient: _Patient) -> None:
-        row = patient.row
-        handle = self._drives[self._drive_of(row)].handle
-        # From here on its memory may go, should the drive refuse.
-        self._tables.close_queue(row, patient.words)
-        self._pairs[row] = handle.recreate_queue_pair(self._pairs[row])
-        self._tables.renew_queue(row, self._pairs[row], patient.words)
+    def _recreate(self, patients: Sequence[_Patient]) -> None:
+        """Makes a completion queue and all its submission queues anew."""
+        handle = self._drives[self._drive_of(patients[0].row)].handle
+        for patient in patients:
+            # From here on its memory may go, should the drive refuse.
+            self._tables.close_queue(patient.row, patient.words)
+        fresh = handle.recreate_queue_pairs([self._pairs[patient.row] for patient in patients])
+        for patient, pair in zip(patients, fresh, strict=True):
+            self._pairs[patient.row] = pair
+            self._tables.renew_queue(patient.row, pair, patient.words)
 
     def _reset(self, patients: Sequence[_Patient]) -> None:
         """Resets a drive and creates all its queue pairs again. None of them has a kernel that uses it."""
         number = self._drive_of(patients[0].row)
         drive = self._drives[number]
         handle = drive.handle
-        before = {patient.row: self._pairs[patient.row] for patient in patients}
+        before = {row: self._pairs[row] for row in sorted(patient.row for patient in patients)}
         for patient in patients:
             # The memory of queues that the handle placed goes with the reset.
             self._tables.close_queue(patient.row, patient.words)
@@ -293,13 +312,15 @@ class Recovery:
         wanted = max(pair.qid for pair in before.values())
         handle.grant_queues(wanted, minimum=wanted)
         for row, pair in before.items():
+            first = self._options.sharing(row).start
             self._pairs[row] = handle.create_queue_pair(
                 pair.depth,
                 qid=pair.qid,
                 cq_depth=pair.cq_depth,
                 sq_memory=None if drive.sq_dma is None else pair.sq_memory,
-                cq_memory=None if drive.cq_dma is None else pair.cq_memory,
+                cq_memory=None if drive.cq_dma is None or row != first else pair.cq_memory,
                 priority=pair.priority,
+                completes_to=None if row == first else self._pairs[first],
             )
         self._require_same_namespaces(number)
         for patient in patients:

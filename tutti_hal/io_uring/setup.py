@@ -72,13 +72,18 @@ def create_pairs(drive: Drive, options: RingOptions, stack: ExitStack) -> list[Q
     """
     handle, wanted = drive.handle, options.queues_per_drive
     handle.grant_queues(wanted, minimum=wanted)
-    pairs = []
-    for _ in range(wanted):
+    pairs: list[QueuePair] = []
+    # In this order queues that share a completion queue have identifiers side by side, as kernels need it.
+    for row in range(wanted):
+        first = options.sharing(row).start
+        cq_dma = drive.cq_dma if row == first else None
         pair = handle.create_queue_pair(
             options.depth,
+            qid=row + 1,
             cq_depth=options.completion_depth,
             sq_memory=_place(drive.sq_dma, options.depth * SQE_BYTES, handle.page_bytes, stack),
-            cq_memory=_place(drive.cq_dma, options.completion_depth * CQE_BYTES, handle.page_bytes, stack),
+            cq_memory=_place(cq_dma, options.completion_depth * CQE_BYTES, handle.page_bytes, stack),
+            completes_to=None if row == first else pairs[first],
         )
         stack.callback(_delete_pair, drive, pair.qid)
         pairs.append(pair)

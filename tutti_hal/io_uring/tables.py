@@ -103,14 +103,38 @@ def target_row(
 
 
 def queue_row(
-    pair: QueuePair, plan: PrivatePlan, *, commands: int, completion_interval: int, base: int, csts_address: int
+    pair: QueuePair,
+    plan: PrivatePlan,
+    *,
+    commands: int,
+    completion_interval: int,
+    base: int,
+    csts_address: int,
+    cq_plan: PrivatePlan,
+    cq_queues: int,
+    cq_place: int,
 ) -> NDArray[np.void]:
-    """The device's record of a queue pair; ``base`` is the device address of the allocation."""
+    """The device's record of a queue pair.
+
+    Args:
+        pair: the pair.
+        plan: where its words lie.
+        commands: how many may be outstanding.
+        completion_interval: completions taken before the CQ doorbell is written.
+        base: device address of the allocation.
+        csts_address: of the controller status register.
+        cq_plan: where the words of the first pair lie that completes where this one does.
+        cq_queues: how many pairs complete there.
+        cq_place: how many rows after the first of them this one is.
+    """
     import numpy as np
 
     index_bits = (commands - 1).bit_length()
     row = np.zeros((), dtype("ring_queue"))
     row["state"] = base + plan.state.offset
+    row["cq_state"] = base + cq_plan.state.offset
+    row["cq_queues"] = cq_queues
+    row["cq_place"] = cq_place
     row["sq"] = pair.sq_address
     row["cq"] = pair.cq_address
     row["sq_doorbell"] = pair.sq_tail_address

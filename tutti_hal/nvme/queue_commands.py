@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,19 @@ class _Placement:
     @property
     def whole(self) -> bool:
         return self.listing is None
+
+
+@dataclass(frozen=True, slots=True)
+class _CompletionQueue:
+    """A completion queue, there or to be made."""
+
+    cqid: int
+    depth: int
+    place: _Placement
+
+    @classmethod
+    def of(cls, pair: QueuePair) -> _CompletionQueue:
+        return cls(pair.cqid, pair.cq_depth, _Placement(pair.cq_memory, pair.cq_bus, pair.cq_listing))
 
 
 class QueueCommands(AdminCommands):
@@ -87,6 +101,7 @@ class QueueCommands(AdminCommands):
         sq_memory: DmaMemory | None = None,
         cq_memory: DmaMemory | None = None,
         priority: int = 0,
+        completes_to: QueuePair | None = None,
     ) -> QueuePair:
         """Creates an I/O completion queue and the submission queue that completes to it.
 
@@ -98,12 +113,16 @@ class QueueCommands(AdminCommands):
                 None allocates it here. In pieces only where the controller allows it (CAP.CQR = 0).
             cq_memory: the same for the CQEs; it is zeroed here.
             priority: QPRIO, for weighted arbitration.
+            completes_to: a pair whose completion queue this one shares. None is made then, and `cq_depth` and
+                `cq_memory` mean nothing; it goes with the last pair that completes to it.
 
         Raises:
-            QueueInvalid: a depth, id or memory that does not fit.
+            QueueInvalid: a depth, id or memory that does not fit, or `completes_to` is of no use any more.
             QueuesRefused: no queues were granted yet and the controller grants none, or all are in use.
         """
         self._require_open("create a queue pair")
+        if completes_to is not None:
+            self._require_pair(completes_to, f"share the completion queue of queue pair {completes_to.qid}")
         cq_depth = depth if cq_depth is None else cq_depth
         check_depth(depth, self.limits.max_depth, "a submission queue")
         check_depth(cq_depth, self.limits.max_depth, "a completion queue")
@@ -111,12 +130,23 @@ class QueueCommands(AdminCommands):
         before = len(self._memory)
         try:
             sq = self._place(sq_memory, depth * SQE_BYTES, "a submission queue")
-            cq = self._place(cq_memory, cq_depth * CQE_BYTES, "a completion queue")
+            if completes_to is None:
+                place = self._place(cq_memory, cq_depth * CQE_BYTES, "a completion queue")
+                cq = _CompletionQueue(qid, cq_depth, place)
+            else:
+                cq = _CompletionQueue.of(completes_to)
         except QueueInvalid:
             self._release(self._memory[before:])
             raise
         try:
-            pair = self._create(qid, depth, cq_depth, sq, cq, priority)
+            if completes_to is None:
+                self._create_cq(cq)
+            try:
+                pair = self._create_sq(qid, depth, sq, cq, priority)
+            except CommandFailed:
+                if completes_to is None:
+                    self.execute(commands.delete_cq(qid))
+                raise
         except CommandFailed:
             # The controller said no, so it does not use the memory. After any other failure it might.
             self._release(self._memory[before:])
@@ -124,38 +154,36 @@ class QueueCommands(AdminCommands):
         self._pairs[qid] = pair
         return pair
 
-    def _create(self, qid: int, depth: int, cq_depth: int, sq: _Placement, cq: _Placement, priority: int) -> QueuePair:
+    def _create_cq(self, cq: _CompletionQueue) -> None:
         # Stale entries of an earlier life must not look new: the first pass of the controller writes phase 1.
-        cq.memory.write(0, bytes(cq_depth * CQE_BYTES))
-        self.execute(commands.create_cq(qid, cq_depth, PrpPair(prp1=cq.bus), contiguous=cq.whole))
-        try:
-            self.execute(
-                commands.create_sq(qid, depth, PrpPair(prp1=sq.bus), cqid=qid, contiguous=sq.whole, priority=priority)
-            )
-        except CommandFailed:
-            self.execute(commands.delete_cq(qid))
-            raise
+        cq.place.memory.write(0, bytes(cq.depth * CQE_BYTES))
+        self.execute(commands.create_cq(cq.cqid, cq.depth, PrpPair(prp1=cq.place.bus), contiguous=cq.place.whole))
+
+    def _create_sq(self, qid: int, depth: int, sq: _Placement, cq: _CompletionQueue, priority: int) -> QueuePair:
+        prps = PrpPair(prp1=sq.bus)
+        self.execute(commands.create_sq(qid, depth, prps, cqid=cq.cqid, contiguous=sq.whole, priority=priority))
         dstrd = self.limits.dstrd
         base = self._access.registers.address
-        tail, head = sq_tail_offset(qid, dstrd), cq_head_offset(qid, dstrd)
+        tail, head = sq_tail_offset(qid, dstrd), cq_head_offset(cq.cqid, dstrd)
         return QueuePair(
             qid=qid,
+            cqid=cq.cqid,
             depth=depth,
-            cq_depth=cq_depth,
+            cq_depth=cq.depth,
             priority=priority,
             sq_address=sq.memory.address,
-            cq_address=cq.memory.address,
+            cq_address=cq.place.memory.address,
             sq_bus=sq.bus,
-            cq_bus=cq.bus,
+            cq_bus=cq.place.bus,
             sq_tail_offset=tail,
             cq_head_offset=head,
             sq_tail_address=None if base is None else base + tail,
             cq_head_address=None if base is None else base + head,
             epoch=self.epoch,
             sq_memory=sq.memory,
-            cq_memory=cq.memory,
+            cq_memory=cq.place.memory,
             sq_listing=sq.listing,
-            cq_listing=cq.listing,
+            cq_listing=cq.place.listing,
         )
 
     def _free_qid(self, qid: int | None) -> int:
@@ -163,7 +191,9 @@ class QueueCommands(AdminCommands):
             self.grant_queues(max(_USUAL_PAIRS, qid or 0))
         assert self._granted is not None
         if qid is None:
-            free = next((q for q in range(1, self._granted + 1) if q not in self._pairs), None)
+            # The identifier of a completion queue that others still share is not free either.
+            taken = set(self._pairs) | {pair.cqid for pair in self._pairs.values()}
+            free = next((q for q in range(1, self._granted + 1) if q not in taken), None)
             if free is None:
                 raise QueuesRefused(
                     "create a queue pair", f"all {self._granted} granted pairs exist", "Ask for more with grant_queues."
@@ -203,35 +233,46 @@ class QueueCommands(AdminCommands):
         return listing
 
     def delete_queue_pair(self, pair: QueuePair) -> None:
-        """Deletes the submission queue, then its completion queue. What is outstanding is aborted.
+        """Deletes the submission queue, then its completion queue unless others share it.
 
+        What is outstanding is aborted.
         Memory that the handle allocated for the pair is given back; the caller's stays the caller's.
 
         Raises:
             QueueInvalid: it is no pair of this handle, or of an earlier epoch.
         """
-        self._delete(pair)
-        self._release(self._owned(pair))
+        self._delete([pair])
+        self._release(self._owned([pair]))
 
-    def _owned(self, pair: QueuePair) -> list[DmaMemory]:
-        """What of a pair's memory was allocated here."""
-        held = (pair.sq_memory, pair.cq_memory, pair.sq_listing, pair.cq_listing)
-        return [m for m in self._memory if any(m is h for h in held)]
+    def _owned(self, pairs: Sequence[QueuePair]) -> list[DmaMemory]:
+        """What of the memory of deleted pairs was allocated here, and is not that of a completion queue still used."""
+        held = [m for pair in pairs for m in (pair.sq_memory, pair.cq_memory, pair.sq_listing, pair.cq_listing)]
+        used = [m for pair in self._pairs.values() for m in (pair.cq_memory, pair.cq_listing)]
+        return [m for m in self._memory if any(m is h for h in held) and not any(m is u for u in used)]
+
+    def _sharing(self, pair: QueuePair) -> list[QueuePair]:
+        """All pairs that complete where this one does, itself among them."""
+        return [other for other in self._pairs.values() if other.cqid == pair.cqid]
 
     def _require_pair(self, pair: QueuePair, tried: str) -> None:
         if pair.epoch != self.epoch or self._pairs.get(pair.qid) != pair:
             raise QueueInvalid(tried, "it does not exist any more", "Use `pairs`.")
 
-    def _delete(self, pair: QueuePair) -> None:
-        self._require_pair(pair, f"delete queue pair {pair.qid}")
-        try:
-            self.execute(commands.delete_sq(pair.qid))
-        except CommandFailed as error:
-            # An earlier attempt may have come this far: then the completion queue is what is left.
-            if (error.status_type, error.status_code) != _QID_INVALID:
-                raise
-        self.execute(commands.delete_cq(pair.qid))
-        del self._pairs[pair.qid]
+    def _delete(self, pairs: Sequence[QueuePair]) -> None:
+        """Deletes submission queues of one completion queue, and that when nobody is left who completes to it."""
+        for pair in pairs:
+            self._require_pair(pair, f"delete queue pair {pair.qid}")
+        for pair in pairs:
+            try:
+                self.execute(commands.delete_sq(pair.qid))
+            except CommandFailed as error:
+                # An earlier attempt may have come this far: then the rest is what is left.
+                if (error.status_type, error.status_code) != _QID_INVALID:
+                    raise
+        if len(pairs) == len(self._sharing(pairs[0])):
+            self.execute(commands.delete_cq(pairs[0].cqid))
+        for pair in pairs:
+            del self._pairs[pair.qid]
 
     def write_cq_head(self, pair: QueuePair, slot: int) -> None:
         """Tells the controller that the completions before a slot were taken: for a host that takes them itself.
@@ -249,20 +290,41 @@ class QueueCommands(AdminCommands):
     def recreate_queue_pair(self, pair: QueuePair) -> QueuePair:
         """Deletes a pair and creates it again over the same memory: head, tail and phase start anew.
 
-        This is how a queue gets well after a command that never completed.
+        This is how a queue gets well after a command that never completed. See `recreate_queue_pairs`.
         """
-        self._delete(pair)
+        return self.recreate_queue_pairs([pair])[0]
+
+    def recreate_queue_pairs(self, pairs: Sequence[QueuePair]) -> list[QueuePair]:
+        """Deletes all pairs of one completion queue, then that, and creates everything again over the same memory.
+
+        Returns:
+            The new pairs in the order of the old ones. Should the controller refuse, none is left, nor their memory.
+
+        Raises:
+            QueueInvalid: one does not exist any more, or they are not all the pairs of one completion queue.
+            CommandFailed: the controller refused.
+        """
+        tried = f"create queue pairs {', '.join(str(pair.qid) for pair in pairs)} again"
+        for pair in pairs:
+            self._require_pair(pair, tried)
+        if not pairs or {pair.qid for pair in pairs} != {pair.qid for pair in self._sharing(pairs[0])}:
+            raise QueueInvalid(tried, "they are not all the pairs of one completion queue", "Give all that share it.")
+        cq = _CompletionQueue.of(pairs[0])
+        self._delete(pairs)
+        fresh: list[QueuePair] = []
         try:
-            fresh = self._create(
-                pair.qid,
-                pair.depth,
-                pair.cq_depth,
-                _Placement(pair.sq_memory, pair.sq_bus, pair.sq_listing),
-                _Placement(pair.cq_memory, pair.cq_bus, pair.cq_listing),
-                pair.priority,
-            )
+            self._create_cq(cq)
+            try:
+                for pair in pairs:
+                    sq = _Placement(pair.sq_memory, pair.sq_bus, pair.sq_listing)
+                    fresh.append(self._create_sq(pair.qid, pair.depth, sq, cq, pair.priority))
+            except CommandFailed:
+                for one in fresh:
+                    self.execute(commands.delete_sq(one.qid))
+                self.execute(commands.delete_cq(cq.cqid))
+                raise
         except CommandFailed:
-            self._release(self._owned(pair))
+            self._release(self._owned(pairs))
             raise
-        self._pairs[pair.qid] = fresh
+        self._pairs.update((pair.qid, pair) for pair in fresh)
         return fresh

@@ -147,13 +147,15 @@ class NamespaceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePair:
-    """An I/O submission queue with a completion queue of its own: everything that a ring needs.
+    """An I/O submission queue with the completion queue that it completes to: everything that a ring needs.
 
     Addresses are host virtual unless they are called `bus`; doorbell addresses are None when kernels cannot reach the
     registers. Valid until it is deleted, re-created, or `epoch` is no longer the handle's.
     """
 
     qid: int
+    #: Identifier of the completion queue: `qid`, unless the pair was made to share another one's.
+    cqid: int
     depth: int
     cq_depth: int
     #: QPRIO of the submission queue.

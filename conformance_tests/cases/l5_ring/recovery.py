@@ -8,23 +8,14 @@ from typing import Any
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
+from tutti_hal.conformance_tests.cases.l5_ring.steps import LIMITS_NS, recover, step_limits
 from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, round_trip
 from tutti_hal.conformance_tests.rig import BLOCK, SPOILT, Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
-from tutti_hal.errors import RecoveryFailed
-from tutti_hal.io_uring import QueueRecovery, RecoveryLimits
 from tutti_hal.nvme.software_config import FaultAction, FaultRule
 
 _READ, _ABORT, _DELETE_SQ = 2, 0x08, 0x00
-
-#: Limits of the three steps: exact in a virtual clock; long for a machine in real time.
-_LIMITS_NS = {True: (300_000, 500_000, 2_000_000), False: (2_000_000_000, 4_000_000_000, 8_000_000_000)}
-
-
-def _limits(run: Run) -> RecoveryLimits:
-    abort_ns, recreate_ns, reset_ns = _LIMITS_NS[run.world is not None]
-    return RecoveryLimits(abort_ns=abort_ns, recreate_ns=recreate_ns, reset_ns=reset_ns)
 
 
 def _now_ns(rig: Rig) -> int:
@@ -141,7 +132,7 @@ def recovery(run: Run) -> Observations:
     """The weakest step that helps is taken, each in its time, while a batch is in flight on another drive."""
     action, admin = _TROUBLES[str(run.axes["trouble"])]
     at = np.arange(8)
-    limits = _limits(run)
+    limits = step_limits(run)
     limit_ns = 5_000_000 if run.world is not None else 20_000_000_000
     with Rig(run, {"limit_ns": limit_ns // 20}, drives=[drive(), drive()]) as rig:
         rig.controllers[0].inject(FaultRule(action=action, opcode=_READ, lbas=(3, 3), count=1))
@@ -153,7 +144,7 @@ def recovery(run: Run) -> Observations:
         flying = rig.fill(rig.ring.get_iocb(), "read", target=1, lba=at, offset=at * BLOCK)
         rig.ring.issue_io(flying)
         began = _now_ns(rig)
-        found = _recover(rig, limits)
+        found = recover(rig, limits)
         took = _now_ns(rig) - began
         beside = rig.finish(flying)
         seen: dict[str, Any] = {
@@ -170,27 +161,6 @@ def recovery(run: Run) -> Observations:
         else:
             seen["after"] = [round_trip(rig, 24) for _ in range(2)]
         return seen
-
-
-def _recover(rig: Rig, limits: RecoveryLimits) -> dict[str, Any]:
-    failed = ""
-    try:
-        results: tuple[QueueRecovery, ...] = rig.ring.recover(limits)
-    except RecoveryFailed as error:
-        results, failed = error.results, type(error.__cause__).__name__
-    return {
-        "failed": failed,
-        "queues": [
-            {
-                "drive": one.drive,
-                "step": one.step.value if one.step is not None else "",
-                "tried": [failure.step.value for failure in one.failures],
-                "unknown": one.unknown,
-                "aborted": one.aborted,
-            }
-            for one in results
-        ],
-    }
 
 
 @recovery.judge
@@ -216,7 +186,7 @@ def _(seen: Seen) -> None:
         seen.equal(clause, "commands without an end", one["unknown"], unfinished)
     seen.equal(clause, "resets of the drives", seen["epochs"], [int(step == "reset"), 0])
     seen.equal("ring.recovery.bounded", "why it failed", found["failed"], "" if step else "ControllerGone")
-    limits = _LIMITS_NS[seen.facts.simulated]
+    limits = LIMITS_NS[seen.facts.simulated]
     used = limits[: {"abort": 1, "recreate": 2, "reset": 3, "": 1}[step]]
     # In a virtual clock a step is a tenth late at most: it looks at the clock between two pauses.
     most = sum(used) * (11 if seen.facts.simulated else 30) // 10
@@ -265,8 +235,8 @@ def recovery_late(run: Run) -> Observations:
             _let_pass(rig, limit_ns * 2)
         for opcode in refused:
             rig.controllers[0].inject(FaultRule(action=FaultAction.STATUS, qid=0, opcode=opcode))
-        limits = _limits(run)
-        found = _recover(rig, limits)
+        limits = step_limits(run)
+        found = recover(rig, limits)
         rig.controllers[0].clear_faults()
         rig.put()
         _let_pass(rig, limit_ns * 6)

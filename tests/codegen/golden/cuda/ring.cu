@@ -100,10 +100,13 @@ static_assert(__builtin_offsetof(ring_buffer, skew) == 48);
 static_assert(__builtin_offsetof(ring_buffer, access) == 52);
 static_assert(__builtin_offsetof(ring_buffer, reserved) == 56);
 
-// One queue pair. Not written while kernels run; what changes is in its ring_queue_state.
+// A submission queue and the completion queue that it completes to. Queues that share one are rows, and identifiers,
+// side by side. Not written while kernels run; what changes is in its ring_queue_state.
 struct ring_queue {
     // address of the ring_queue_state
     uint64_t state;
+    // address of the ring_queue_state that has the words of the completion queue
+    uint64_t cq_state;
     uint64_t sq;
     uint64_t cq;
     uint64_t sq_doorbell;
@@ -122,41 +125,47 @@ struct ring_queue {
     uint64_t command_reciprocal;
     uint32_t sq_depth;
     uint32_t cq_depth;
-    // the most commands outstanding
-    uint32_t command_limit;
-    // low bits of an identifier that are its row in commands
-    uint32_t index_bits;
-    // values that the high bits take before they repeat
+    // values that the high bits of an identifier take before they repeat
     uint32_t generations;
-    // queue identifier
-    uint32_t id;
+    // the most commands outstanding
+    uint16_t command_limit;
+    // low bits of an identifier that are its row in commands
+    uint16_t index_bits;
+    // identifier of the submission queue
+    uint16_t id;
     // completions taken before the CQ doorbell is written; at most half the depth
-    uint32_t cq_interval;
-    uint32_t reserved;
+    uint16_t cq_interval;
+    // how many queues share the completion queue
+    uint16_t cq_queues;
+    // rows from the first of them to this one
+    uint16_t cq_place;
 };
 static_assert(sizeof(ring_queue) == 128 && alignof(ring_queue) == 8);
 static_assert(__builtin_offsetof(ring_queue, state) == 0);
-static_assert(__builtin_offsetof(ring_queue, sq) == 8);
-static_assert(__builtin_offsetof(ring_queue, cq) == 16);
-static_assert(__builtin_offsetof(ring_queue, sq_doorbell) == 24);
-static_assert(__builtin_offsetof(ring_queue, cq_doorbell) == 32);
-static_assert(__builtin_offsetof(ring_queue, csts) == 40);
-static_assert(__builtin_offsetof(ring_queue, marks) == 48);
-static_assert(__builtin_offsetof(ring_queue, commands) == 56);
-static_assert(__builtin_offsetof(ring_queue, cells) == 64);
-static_assert(__builtin_offsetof(ring_queue, sq_reciprocal) == 72);
-static_assert(__builtin_offsetof(ring_queue, cq_reciprocal) == 80);
-static_assert(__builtin_offsetof(ring_queue, command_reciprocal) == 88);
-static_assert(__builtin_offsetof(ring_queue, sq_depth) == 96);
-static_assert(__builtin_offsetof(ring_queue, cq_depth) == 100);
-static_assert(__builtin_offsetof(ring_queue, command_limit) == 104);
-static_assert(__builtin_offsetof(ring_queue, index_bits) == 108);
+static_assert(__builtin_offsetof(ring_queue, cq_state) == 8);
+static_assert(__builtin_offsetof(ring_queue, sq) == 16);
+static_assert(__builtin_offsetof(ring_queue, cq) == 24);
+static_assert(__builtin_offsetof(ring_queue, sq_doorbell) == 32);
+static_assert(__builtin_offsetof(ring_queue, cq_doorbell) == 40);
+static_assert(__builtin_offsetof(ring_queue, csts) == 48);
+static_assert(__builtin_offsetof(ring_queue, marks) == 56);
+static_assert(__builtin_offsetof(ring_queue, commands) == 64);
+static_assert(__builtin_offsetof(ring_queue, cells) == 72);
+static_assert(__builtin_offsetof(ring_queue, sq_reciprocal) == 80);
+static_assert(__builtin_offsetof(ring_queue, cq_reciprocal) == 88);
+static_assert(__builtin_offsetof(ring_queue, command_reciprocal) == 96);
+static_assert(__builtin_offsetof(ring_queue, sq_depth) == 104);
+static_assert(__builtin_offsetof(ring_queue, cq_depth) == 108);
 static_assert(__builtin_offsetof(ring_queue, generations) == 112);
-static_assert(__builtin_offsetof(ring_queue, id) == 116);
-static_assert(__builtin_offsetof(ring_queue, cq_interval) == 120);
-static_assert(__builtin_offsetof(ring_queue, reserved) == 124);
+static_assert(__builtin_offsetof(ring_queue, command_limit) == 116);
+static_assert(__builtin_offsetof(ring_queue, index_bits) == 118);
+static_assert(__builtin_offsetof(ring_queue, id) == 120);
+static_assert(__builtin_offsetof(ring_queue, cq_interval) == 122);
+static_assert(__builtin_offsetof(ring_queue, cq_queues) == 124);
+static_assert(__builtin_offsetof(ring_queue, cq_place) == 126);
 
-// What the lanes share about one queue; each group of words on a line of its own.
+// What the lanes share about one queue; each group of words on a line of its own. Of queues that share a completion
+// queue the first one's `completion`, `cq_rung`, `cq_doorbells`, `reaps` and `cq_loads` are used, by all of them.
 struct alignas(128) ring_queue_state {
     // tail << 1 | held
     tt_word64 doorbell;
@@ -171,7 +180,7 @@ struct alignas(128) ring_queue_state {
     // head << 1 | held
     tt_word64 completion;
     uint64_t line_2[15];
-    // identifiers given back; written by who holds completion
+    // identifiers given back; written by who holds the queue's completion word
     tt_word64 retired;
     // entries that the drive is known to have fetched
     tt_word64 sq_head;
@@ -331,6 +340,11 @@ TT_DEVICE TT_INLINE tt_word64 *ring_word(uint64_t array, uint32_t index) {
 
 TT_DEVICE TT_INLINE ring_queue_state *ring_state_of(const ring_queue *queue) {
     return tt_address_as<ring_queue_state>(queue->state);
+}
+
+// Where the words of its completion queue are: the same, unless it shares one.
+TT_DEVICE TT_INLINE ring_queue_state *ring_cq_state_of(const ring_queue *queue) {
+    return tt_address_as<ring_queue_state>(queue->cq_state);
 }
 
 // ---- lanes that act together ----
@@ -635,8 +649,9 @@ TT_DEVICE TT_INLINE ring_cqe *ring_entry(const ring_queue *queue, uint32_t slot)
 
 // Judges one completion and, when it belongs to a command in flight, writes the request's status and returns true.
 // The word of the command decides, by one compare-and-swap, between this completion, its repetition and a deadline.
-TT_DEVICE TT_INLINE bool ring_complete(const ring_queue *queue, ring_queue_state *state, ring_status *statuses,
-                                       const ring_cqe *entry, uint32_t dword_2, uint32_t dword_3) {
+TT_DEVICE TT_INLINE bool ring_complete(const ring_queue *queue, ring_status *statuses, const ring_cqe *entry,
+                                       uint32_t dword_2, uint32_t dword_3) {
+    ring_queue_state *state = ring_state_of(queue);
     const uint32_t identifier = dword_3 & 0xffffu;
     const uint32_t row = identifier & ((1u << queue->index_bits) - 1);
     if (row < queue->command_limit && (dword_2 >> 16) == queue->id) {
@@ -718,9 +733,9 @@ TT_DEVICE TT_INLINE uint64_t ring_take_completions(const ring_queue *queue, ring
     return before | 1;
 }
 
-// The holder's last act: credits for what came back, then the word.
-TT_DEVICE TT_INLINE void ring_let_go(const ring_queue *queue, ring_queue_state *state, uint64_t head, uint64_t retired,
-                                     uint32_t sq_head) {
+// Gives the credits for what came back. By the holder of the completion word, after the identifiers.
+TT_DEVICE TT_INLINE void ring_credit(const ring_queue *queue, uint64_t retired, uint32_t sq_head) {
+    ring_queue_state *state = ring_state_of(queue);
     uint64_t allowed = retired + queue->command_limit;
     if (queue->command_limit >= queue->sq_depth) {
         // More commands than entries: an entry is free once fetched, which is not when its command is done.
@@ -730,19 +745,42 @@ TT_DEVICE TT_INLINE void ring_let_go(const ring_queue *queue, ring_queue_state *
         allowed = allowed < room ? allowed : room;
     }
     const uint64_t granted = tt_load_relaxed_dev_u64(&state->allowed);
+    tt_atomic_add_dev_u64(&state->completions, retired - tt_load_relaxed_dev_u64(&state->retired));
     tt_store_relaxed_dev_u64(&state->retired, retired);
     tt_store_relaxed_dev_u64(&state->allowed, allowed);
     if (allowed != granted) {
         tt_atomic_add_dev_u64(&state->credits, allowed - granted);
     }
-    tt_atomic_add_dev_u64(&state->reaps, 1);
-    tt_store_release_dev_u64(&state->completion, head << 1);
+}
+
+// The queue, of those that complete where `queue` does, that has this identifier; `queue` when none has.
+TT_DEVICE TT_INLINE const ring_queue *ring_sibling(const ring_queue *queue, uint32_t id) {
+    const uint32_t place = id - queue->id + queue->cq_place;
+    return place < queue->cq_queues ? queue - queue->cq_place + place : queue;
+}
+
+// What ring_reap does with a group's entries where several queues share the completion queue: each lane gives its own
+// entry to the queue that it is of. Such queues have no more commands than entries, so one back is one credit.
+TT_DEVICE TT_INLINE void ring_take_shared(const ring_queue *queue, ring_status *statuses, ring_lanes lanes, bool mine,
+                                          const ring_cqe *entry, uint32_t dword_2, uint32_t dword_3) {
+    queue = ring_sibling(queue, dword_2 >> 16);
+    ring_queue_state *state = ring_state_of(queue);
+    const bool believed = mine && ring_complete(queue, statuses, entry, dword_2, dword_3);
+    if (believed) {
+        ring_give_back(queue, dword_3 & 0xffffu, tt_atomic_add_dev_u64(&state->retired, 1));
+    }
+    // The identifiers of all lower numbers are given back before a credit is: who takes it waits for no lane.
+    ring_meet(lanes);
+    if (believed) {
+        tt_atomic_add_dev_u64(&state->completions, 1);
+        tt_atomic_add_dev_u64(&state->credits, 1);
+    }
 }
 
 // Takes the completions at the head of the queue, all of `lanes` together; all of them come here. Returns how many were
 // taken. A try: when another group holds the completion word, or nothing is there, it returns 0 at once.
 TT_DEVICE TT_INLINE uint32_t ring_reap(const ring_queue *queue, ring_status *statuses, ring_lanes lanes) {
-    ring_queue_state *state = ring_state_of(queue);
+    ring_queue_state *state = ring_cq_state_of(queue);
     const uint32_t leader = ring_first(lanes);
     const bool leads = ring_lane() == leader;
     const uint64_t word = ring_shuffle_u64(lanes, leads ? ring_take_completions(queue, state) : 0, leader);
@@ -774,18 +812,22 @@ TT_DEVICE TT_INLINE uint32_t ring_reap(const ring_queue *queue, ring_status *sta
         }
         const ring_lanes gaps = lanes & ~ring_ballot(lanes, ready);
         taken = gaps ? ring_count(lanes & ring_below(ring_first(gaps))) : most;
-        const bool believed = rank < taken && ring_complete(queue, state, statuses, entry, dword_2, dword_3);
-        const ring_lanes returned = ring_ballot(lanes, believed);
-        if (believed) {
-            ring_give_back(queue, dword_3 & 0xffffu, retired + ring_count(returned & ring_below(ring_lane())));
-        }
-        if (queue->command_limit >= queue->sq_depth && taken) {
-            // The drive reports its head in the order of its entries: the last one knows most.
-            const ring_lanes last = ring_ballot(lanes, rank + 1 == taken);
-            sq_head = ring_shuffle_u32(lanes, dword_2 & 0xffffu, ring_first(last));
+        if (queue->cq_queues == 1) {
+            const bool believed = rank < taken && ring_complete(queue, statuses, entry, dword_2, dword_3);
+            const ring_lanes returned = ring_ballot(lanes, believed);
+            if (believed) {
+                ring_give_back(queue, dword_3 & 0xffffu, retired + ring_count(returned & ring_below(ring_lane())));
+            }
+            if (queue->command_limit >= queue->sq_depth && taken) {
+                // The drive reports its head in the order of its entries: the last one knows most.
+                const ring_lanes last = ring_ballot(lanes, rank + 1 == taken);
+                sq_head = ring_shuffle_u32(lanes, dword_2 & 0xffffu, ring_first(last));
+            }
+            retired += ring_count(returned);
+        } else {
+            ring_take_shared(queue, statuses, lanes, rank < taken, entry, dword_2, dword_3);
         }
         head += taken;
-        retired += ring_count(returned);
         total += taken;
         if (leads && head - tt_load_relaxed_dev_u64(&state->cq_rung) >= queue->cq_interval) {
             // The ballot is behind every lane's last read of its entry.
@@ -795,16 +837,19 @@ TT_DEVICE TT_INLINE uint32_t ring_reap(const ring_queue *queue, ring_status *sta
     // Every identifier is given back before a lane is told so.
     ring_meet(lanes);
     if (leads) {
-        tt_atomic_add_dev_u64(&state->completions, retired - tt_load_relaxed_dev_u64(&state->retired));
         tt_atomic_add_dev_u64(&state->cq_loads, 3 * static_cast<uint64_t>(total) + 2);
-        ring_let_go(queue, state, head, retired, sq_head);
+        if (queue->cq_queues == 1) {
+            ring_credit(queue, retired, sq_head);
+        }
+        tt_atomic_add_dev_u64(&state->reaps, 1);
+        tt_store_release_dev_u64(&state->completion, head << 1);
     }
     return total;
 }
 
 // Gives back what was read and not yet told to the drive, for a time in which nothing comes. One lane. A try.
 TT_DEVICE TT_INLINE void ring_settle(const ring_queue *queue) {
-    ring_queue_state *state = ring_state_of(queue);
+    ring_queue_state *state = ring_cq_state_of(queue);
     uint64_t word = tt_load_relaxed_dev_u64(&state->completion);
     if ((word & 1) || (word >> 1) == tt_load_relaxed_dev_u64(&state->cq_rung)) {
         return;

@@ -17,6 +17,7 @@ from typing import Any
 
 from tutti_hal.backend import Backend, Finding, discover
 from tutti_hal.errors import ProfileAmbiguous, ProfileError, ProfileUnknown, ProfileUnusable
+from tutti_hal.overlay import at_sdk
 from tutti_hal.record import Record
 from tutti_hal.spec.nodes import near_miss
 
@@ -282,7 +283,7 @@ def _named(
 def _complete(chosen: Candidate, name: Name, chosen_by: str, tried: str, everyone: tuple[Candidate, ...]) -> Profile:
     if chosen.backend is None:
         raise ProfileUnusable(tried, _listing(chosen.reason, everyone), "Mend the reason, or name another profile.")
-    record = chosen.backend.record
+    record = at_sdk(chosen.backend.record, name.sdk or chosen.sdk)
     if name.sdk is not None and not _same_sdk(name.sdk, chosen.sdk):
         found = f"SDK {chosen.sdk} was found" if chosen.sdk else "no SDK was found"
         roots = ", ".join((*record.sdk.env, *record.sdk.default)) or "this vendor has none"

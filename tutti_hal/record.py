@@ -6,12 +6,18 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutti_hal.errors import GenerationError
+from tutti_hal.record_sdk import Rtc, Sdk, SdkVersion, Toolchain
 from tutti_hal.spec import Primitive, Spec, load_spec
 from tutti_hal.spec.nodes import Problems, read
 from tutti_hal.versions import satisfies
+
+__all__ = [
+    "Arch", "Detection", "Device", "Evidence", "HostApi", "Lowering", "Missing", "Numbers", "P2p", "Quirk", "Record",
+    "Rtc", "Sdk", "SdkVersion", "Toolchain", "load_record", "missing_functions",
+]
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -33,53 +39,13 @@ class Detection:
         rank: records are tried in ascending rank, since one vendor's compiler may define another's macros.
         macros: any of these defined means this vendor.
         device_pass: any of these defined means the device pass.
+        excludes: any of these defined means that another vendor's compiler or headers are at work, too.
     """
 
     rank: int
     macros: tuple[str, ...]
     device_pass: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Sdk:
-    """Where the vendor's SDK may be: environment variables first, in order, then default folders."""
-
-    env: tuple[str, ...]
-    default: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Toolchain:
-    """How device code is compiled.
-
-    Attributes:
-        drivers: compiler names, in order of preference; looked for on PATH, then in ``subdirs`` of the SDK roots.
-        driver_env: environment variables that name the driver outright, in order.
-        subdirs: folders under an SDK root that hold the drivers.
-        suffix: suffix of a source file.
-        output: suffix of what a build produces.
-        flags: flags of every compilation, without the output.
-        arch_flags: flags of one architecture; ``{name}`` stands for each of the arch's ``vars``.
-        output_flags: flags that select the kind of output.
-        version_flag: what makes the driver print its version.
-        version_pattern: regular expression whose first group is the version.
-    """
-
-    drivers: tuple[str, ...]
-    driver_env: tuple[str, ...]
-    subdirs: tuple[str, ...]
-    suffix: str
-    output: str
-    flags: tuple[str, ...]
-    arch_flags: tuple[str, ...]
-    output_flags: tuple[str, ...]
-    version_flag: str
-    version_pattern: str
-
-    def flags_for(self, arch: Arch) -> tuple[str, ...]:
-        """Every flag of one architecture's compilation, in order, without input and output names."""
-        filled = tuple(flag.format_map(dict(arch.vars)) for flag in self.arch_flags)
-        return (*self.flags, *filled, *self.output_flags)
+    excludes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +61,7 @@ class Arch:
         capabilities: capability -> whether it has it; every known capability is present.
         vars: words for flag templates.
         overrides: family -> lowering that replaces the record's on this arch.
+        identity: device attribute -> value; what tells a device of this arch from the vendor's others. Empty: all are.
     """
 
     name: str
@@ -106,6 +73,7 @@ class Arch:
     vars: Mapping[str, str]
     overrides: Mapping[str, Lowering]
     evidence: Evidence
+    identity: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,21 +112,38 @@ class HostApi:
     Attributes:
         libraries: shared libraries that hold the symbols, in order; an empty tuple means the package's own.
         prefix: the naming rule: a canonical name follows it unchanged.
-        names: exceptions, canonical -> symbol.
+        names: exceptions, canonical -> symbols, of which the first that the libraries have is taken.
         absent: canonical -> why the vendor has nothing that keeps its meaning.
+        append: canonical -> C type and value of each parameter that the vendor has behind the contract's.
+        init: a function of the vendor's (``int f(unsigned int)``) that is called once with 0 before any other.
+        wake: whether a device must be used once in a thread (``Free(NULL)``) before the other calls know of it.
+        headers: headers that declare functions and numbers, below the SDK's include folders.
+        defines: macros that a host compiler needs to read them, as ``NAME=VALUE``.
     """
 
     libraries: tuple[str, ...]
     prefix: str
-    names: Mapping[str, str]
+    names: Mapping[str, tuple[str, ...]]
     absent: Mapping[str, str]
     evidence: Evidence
+    append: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    init: str = ""
+    wake: bool = False
+    headers: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+
+    def symbols(self, canonical: str) -> tuple[str, ...]:
+        """The symbols that may be the function, best first; none where it is absent.
+
+        Does not ask whether ``canonical`` is a known name.
+        """
+        if canonical in self.absent:
+            return ()
+        return self.names.get(canonical, (self.prefix + canonical,))
 
     def symbol(self, canonical: str) -> str | None:
-        """The vendor's symbol, or None where it is absent. Does not ask whether ``canonical`` is a known name."""
-        if canonical in self.absent:
-            return None
-        return self.names.get(canonical, self.prefix + canonical)
+        """The vendor's symbol, the best where there are several, or None where it is absent."""
+        return next(iter(self.symbols(canonical)), None)
 
 
 @dataclass(frozen=True)
@@ -189,12 +174,19 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Quirk:
-    """A known defect or peculiarity and the SDK versions it applies to (``*`` or comma-joined comparisons)."""
+    """A known defect or peculiarity and the SDK versions it applies to (``*`` or comma-joined comparisons).
+
+    Attributes:
+        changes: what of the record is different there (see :func:`tutti_hal.overlay.at_sdk`).
+        refuse: why nothing can run there; empty where it is lived with.
+    """
 
     id: str
     text: str
     sdk: str
     evidence: Evidence
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    refuse: str = ""
 
     def applies(self, version: str | None) -> bool:
         """Whether it applies to an SDK version such as ``4.3.3``; to an unknown one (None), whatever it says."""
@@ -237,6 +229,7 @@ class Record:
         primitives: family -> lowering.
         placement: default memory of ``submission_queue``, ``completion_queue``, ``data``, ``doorbell``, ``control``.
         constants: enum group -> numbers.
+        applied: quirks whose changes are in force in this record.
     """
 
     vendor: str
@@ -259,6 +252,7 @@ class Record:
     p2p: P2p
     quirks: tuple[Quirk, ...]
     file: Path = field(default=Path())
+    applied: tuple[str, ...] = ()
 
     def quirks_for(self, sdk: str | None) -> tuple[Quirk, ...]:
         """The quirks that apply to one SDK version; all of them where the version is not known."""

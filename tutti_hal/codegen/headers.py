@@ -125,6 +125,7 @@ def _vendor_words(record: Record, arch: Arch, spec: Spec) -> dict[str, Any]:
     lowered = [(p, record.lower(p, arch)) for p in spec.primitives.values() if p.kind == "macro"]
     return {
         "detection": " || ".join(f"defined({name})" for name in record.detection.macros),
+        "excludes": " || ".join(f"defined({name})" for name in record.detection.excludes),
         "defines": dict(arch.defines),
         "prelude": record.device_prelude.strip("\n"),
         "capabilities": [

@@ -91,7 +91,11 @@ class SourceKeys:
         files |= {f"include/{p.name}": p for p in self._headers}
         files["record.py"] = package_file("record.py")
         files[f"backends/{self._record.vendor}/vendor.yaml"] = self._record.file
-        return {name: sha256(path.read_bytes()).hexdigest() for name, path in sorted(files.items())}
+        found = {name: sha256(path.read_bytes()).hexdigest() for name, path in sorted(files.items())}
+        if self._record.applied:
+            # What an SDK's version changes is part of the record, and not of its file alone.
+            found["quirks in force"] = sha256("\n".join(self._record.applied).encode()).hexdigest()
+        return found
 
     def inputs(self, kernel_set: str) -> Mapping[str, str]:
         """Name -> sha256 of each input of one kernel set.

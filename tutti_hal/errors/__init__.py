@@ -20,16 +20,20 @@ from tutti_hal.errors.device import (
     OutOfMemory,
     RuntimeFailure,
     RuntimeMissing,
+    SymbolMissing,
     UseAfterFree,
+    WaveWidthWrong,
     WrongDevice,
 )
 from tutti_hal.errors.generation import (
+    ArchRefused,
     BuildError,
     CacheUnwritable,
     CompilerMissing,
     GenerationError,
     NativeError,
     RecordIncomplete,
+    VendorsMixed,
 )
 from tutti_hal.errors.nvme import (
     CommandFailed,
@@ -49,10 +53,15 @@ from tutti_hal.errors.nvme import (
     SglInvalid,
 )
 from tutti_hal.errors.profile import (
+    NumbersDiffer,
     ProfileAmbiguous,
     ProfileError,
     ProfileUnknown,
     ProfileUnusable,
+    SdkDefective,
+    SdkForeign,
+    SdkIncomplete,
+    SdkMissing,
     SpecError,
 )
 from tutti_hal.errors.ring import (
@@ -95,6 +104,7 @@ from tutti_hal.errors.workload import (
 )
 
 __all__ = [
+    "ArchRefused",
     "BadHandle",
     "BatchFull",
     "BenchError",
@@ -136,6 +146,7 @@ __all__ = [
     "NamespaceInvalid",
     "NativeError",
     "NotSupported",
+    "NumbersDiffer",
     "NvmeAddressingError",
     "NvmeError",
     "NvmeFieldRange",
@@ -157,14 +168,21 @@ __all__ = [
     "RingError",
     "RuntimeFailure",
     "RuntimeMissing",
+    "SdkDefective",
+    "SdkForeign",
+    "SdkIncomplete",
+    "SdkMissing",
     "SglInvalid",
     "ShapeError",
     "SizingError",
     "SoftwareControllerError",
     "SpecError",
+    "SymbolMissing",
     "TraceError",
     "TransportError",
     "TuttiError",
     "UseAfterFree",
+    "VendorsMixed",
+    "WaveWidthWrong",
     "WrongDevice",
 ]

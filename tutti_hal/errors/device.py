@@ -33,6 +33,12 @@ class RuntimeMissing(RuntimeFailure):
     id = "TT-RUNTIME-MISSING"
 
 
+class SymbolMissing(RuntimeMissing):
+    """The vendor's libraries lack functions that every vendor must have; each is listed with its symbol."""
+
+    id = "TT-RUNTIME-SYMBOL"
+
+
 class OutOfMemory(RuntimeFailure):
     """Device or page-locked memory does not suffice."""
 
@@ -61,6 +67,12 @@ class WrongDevice(RuntimeFailure):
     """There is no such device, or an object belongs to another one."""
 
     id = "TT-RUNTIME-WRONG-DEVICE"
+
+
+class WaveWidthWrong(WrongDevice):
+    """A device's waves are not as wide as its architecture's, or of a width that no kernel is written for."""
+
+    id = "TT-RUNTIME-WAVE-WIDTH"
 
 
 class NotSupported(RuntimeFailure):

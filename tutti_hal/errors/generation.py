@@ -29,6 +29,18 @@ class CompilerMissing(BuildError):
     id = "TT-COMPILER-MISSING"
 
 
+class ArchRefused(BuildError):
+    """The compiler knows no such architecture."""
+
+    id = "TT-BUILD-ARCH"
+
+
+class VendorsMixed(BuildError):
+    """The macros of two vendors are defined in one translation unit."""
+
+    id = "TT-BUILD-VENDORS"
+
+
 class CacheUnwritable(BuildError):
     """The cache of compiled kernels cannot be written, and something had to be compiled."""
 

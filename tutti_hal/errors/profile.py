@@ -23,6 +23,36 @@ class ProfileUnusable(ProfileError):
     id = "TT-PROFILE-UNUSABLE"
 
 
+class SdkMissing(ProfileUnusable):
+    """The vendor's SDK is not on this machine, or a variable names a folder that is not there."""
+
+    id = "TT-SDK-MISSING"
+
+
+class SdkForeign(ProfileUnusable):
+    """A folder that was named as the vendor's SDK is something else, perhaps another vendor's."""
+
+    id = "TT-SDK-FOREIGN"
+
+
+class SdkIncomplete(ProfileUnusable):
+    """The vendor's SDK is half installed."""
+
+    id = "TT-SDK-INCOMPLETE"
+
+
+class SdkDefective(ProfileUnusable):
+    """The SDK's version has a known defect that cannot be lived with."""
+
+    id = "TT-SDK-DEFECTIVE"
+
+
+class NumbersDiffer(ProfileUnusable):
+    """The SDK's headers give other numbers, or other names, than the vendor's record; each is listed by name."""
+
+    id = "TT-SDK-NUMBERS"
+
+
 class ProfileAmbiguous(ProfileError):
     """Several hardware vendors are usable and none was named, or none is usable."""
 

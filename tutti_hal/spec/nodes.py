@@ -104,10 +104,17 @@ class Node:
         return value
 
     def items(self, problems: Problems) -> Iterator[tuple[str, Node, Node]]:
-        """The (name, key node, value node) of a mapping; a duplicate or non-scalar key is a problem, and left out."""
+        """The (name, key node, value node) of a mapping; a duplicate or non-scalar key is a problem, and left out.
+
+        What a merge key (``<<: *other``) brings comes last, without the names that the mapping gives itself.
+        """
         first: dict[str, int] = {}
+        merged: list[Node] = []
         assert isinstance(self.raw, yaml.MappingNode)
         for raw_key, raw_value in self.raw.value:
+            if raw_key.tag == "tag:yaml.org,2002:merge" and isinstance(raw_value, yaml.MappingNode):
+                merged.append(Node(raw_value, self.file, self.key))
+                continue
             if not isinstance(raw_key, yaml.ScalarNode):
                 problems.add(Node(raw_key, self.file, self.key), "a key must be a single word")
                 continue
@@ -119,6 +126,11 @@ class Node:
                 continue
             first[name] = key_node.line
             yield name, key_node, Node(raw_value, self.file, path)
+        for other in merged:
+            for name, key_node, value_node in other.items(problems):
+                if name not in first:
+                    first[name] = key_node.line
+                    yield name, key_node, value_node
 
     def at(self, *path: str) -> Node:
         """The key node of the last name of ``path``; of as much of the path as exists."""

@@ -19,35 +19,18 @@ from tutti_hal.record import (
     P2p,
     Quirk,
     Record,
-    Sdk,
-    Toolchain,
 )
+from tutti_hal.spec.evidence import PROVEN, proven
 from tutti_hal.spec.nodes import Node, Problems, near_miss
 from tutti_hal.spec.schema import Either, Flag, Int, ListOf, MapOf, Scalar, Struct, Text
+from tutti_hal.spec.sdk_schema import SDK, TOOLCHAIN, build_sdk, build_toolchain
 from tutti_hal.spec.tables import Primitive, Spec
-
-#: How far a fact can be trusted, best first.
-EVIDENCE = (
-    "hardware",
-    "header",
-    "binary",
-    "vendor-source",
-    "vendor-doc",
-    "third-party",
-    "inferred",
-    "unknown",
-)
 
 #: What lies where by default.
 PLACED = ("submission_queue", "completion_queue", "data", "doorbell", "control")
 
 _SDK_RANGE = r"\*|(>=|<=|==|<|>)\d+(\.\d+)*(,(>=|<=|==|<|>)\d+(\.\d+)*)*"
-_PROVEN: Mapping[str, Any] = {"source": Text(), "evidence": Text(known=EVIDENCE, noun="evidence")}
 _freeze = MappingProxyType
-
-
-def _proven(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Struct:
-    return Struct({**required, **_PROVEN}, optional or {})
 
 
 def record_schema(spec: Spec) -> Struct:
@@ -61,7 +44,7 @@ def record_schema(spec: Spec) -> Struct:
             "body": Text(empty=True),
             "vars": MapOf(Either(Text(), MapOf(Scalar())), pattern=r"[a-z][a-z0-9_]*", noun="variable"),
             "exceptions": MapOf(Text(), known=member, noun="primitive"),
-            **_PROVEN,
+            **PROVEN,
         },
     )
     lowerings = MapOf(lowering, known=spec.families, noun="primitive family")
@@ -72,10 +55,11 @@ def record_schema(spec: Spec) -> Struct:
             "prefix": Text(),
             "names": MapOf(Text(pattern=r"\w+", noun="symbol"), pattern=r"[A-Z]\w*", noun="name"),
             "values": MapOf(Int(), pattern=r"[A-Z]\w*", noun="name"),
-            **_PROVEN,
+            **PROVEN,
         },
     )
-    arch = _proven(
+    symbol = Text(pattern=r"\w+", noun="symbol")
+    arch = proven(
         {
             "wave_width": Int(1, 1024),
             "mask_bits": Int(32, 64),
@@ -85,6 +69,19 @@ def record_schema(spec: Spec) -> Struct:
             "defines": MapOf(Scalar(), pattern=r"[A-Za-z_]\w*", noun="macro name"),
             "limits": MapOf(Int(1), pattern=r"[a-z][a-z0-9_]*", noun="limit"),
             "vars": MapOf(Scalar(), pattern=r"[a-z][a-z0-9_]*", noun="variable"),
+            "primitives": lowerings,
+            "identity": MapOf(Int(), pattern=r"[A-Z]\w*", noun="attribute"),
+        },
+    )
+    changes = Struct(
+        {},
+        {
+            "capabilities": MapOf(Flag(), known=(*vendor_caps, *arch_caps), noun="capability"),
+            "names": MapOf(symbol, known=functions, noun="host function"),
+            "absent": MapOf(Text(), known=functions, noun="host function"),
+            "constants": MapOf(MapOf(Int(), pattern=r"[A-Z]\w*", noun="name"), pattern=r"[A-Z]\w*", noun="group"),
+            "errors": MapOf(Int(), pattern=r"[A-Z]\w*", noun="name"),
+            "attributes": MapOf(Int(), pattern=r"[A-Z]\w*", noun="name"),
             "primitives": lowerings,
         },
     )
@@ -96,53 +93,47 @@ def record_schema(spec: Spec) -> Struct:
             "kind": Text(known=("hardware", "host", "simulated"), noun="kind"),
             "detection": Struct(
                 {"rank": Int(0), "macros": ListOf(Text(pattern=r"\w+", noun="macro name"))},
-                {"device_pass": ListOf(Text(pattern=r"\w+", noun="macro name")), **_PROVEN},
-            ),
-            "sdk": Struct({"env": ListOf(Text()), "default": ListOf(Text())}, _PROVEN),
-            "toolchain": Struct(
                 {
-                    "drivers": ListOf(Text(), least=1, unique=True),
-                    "suffix": Text(pattern=r"\.\w+", noun="suffix"),
-                    "output": Text(pattern=r"\.\w+", noun="suffix"),
-                    "flags": ListOf(Text()),
-                    "version_flag": Text(),
-                    "version_pattern": Text(),
-                },
-                {
-                    "driver_env": ListOf(Text(pattern=r"\w+", noun="variable")),
-                    "subdirs": ListOf(Text()),
-                    "arch_flags": ListOf(Text()),
-                    "output_flags": ListOf(Text()),
-                    **_PROVEN,
+                    "device_pass": ListOf(Text(pattern=r"\w+", noun="macro name")),
+                    "excludes": ListOf(Text(pattern=r"\w+", noun="macro name")),
+                    **PROVEN,
                 },
             ),
+            "sdk": SDK,
+            "toolchain": TOOLCHAIN,
             "archs": MapOf(arch, pattern=r"[a-z][a-z0-9_-]*", noun="arch name"),
             "device": Struct(
                 {"entry": Text(known=("global", "table"), noun="entry form")},
                 {"includes": ListOf(Text(pattern=r'"[^"]+"|<[^>]+>', noun="header name")), "prelude": Text()},
             ),
-            "host_api": _proven(
+            "host_api": proven(
                 {"libraries": ListOf(Text()), "prefix": Text()},
                 {
-                    "names": MapOf(Text(pattern=r"\w+", noun="symbol"), known=functions, noun="host function"),
+                    "names": MapOf(Either(symbol, ListOf(symbol, least=1)), known=functions, noun="host function"),
                     "absent": MapOf(Text(), known=functions, noun="host function"),
+                    "append": MapOf(ListOf(ListOf(Scalar(), least=2), least=1), known=functions, noun="host function"),
+                    "init": symbol,
+                    "wake": Flag(),
+                    "headers": ListOf(Text()),
+                    "defines": ListOf(Text(pattern=r"\w+(=\w+)?", noun="definition")),
                 },
             ),
             "errors": numbers,
             "attributes": numbers,
             "primitives": lowerings,
             "capabilities": MapOf(Flag(), known=vendor_caps, noun="capability"),
-            "placement": _proven({name: Text(known=("device", "host"), noun="placement") for name in PLACED}),
-            "p2p": _proven(
+            "placement": proven({name: Text(known=("device", "host"), noun="placement") for name in PLACED}),
+            "p2p": proven(
                 {"mechanisms": ListOf(Text(), unique=True), "granule_bytes": Int(1), "note": Text()},
             ),
             "quirks": ListOf(
-                _proven(
+                proven(
                     {
                         "id": Text(pattern=r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*", noun="quirk id"),
                         "text": Text(),
                         "sdk": Text(pattern=_SDK_RANGE, noun="SDK version range"),
-                    }
+                    },
+                    {"set": changes, "refuse": Text()},
                 )
             ),
         },
@@ -164,9 +155,10 @@ def build_record(table: Mapping[str, Any], folder: Path, spec: Spec) -> Record:
             table["detection"]["rank"],
             table["detection"]["macros"],
             table["detection"].get("device_pass", ()),
+            table["detection"].get("excludes", ()),
         ),
-        sdk=Sdk(table["sdk"]["env"], table["sdk"]["default"]),
-        toolchain=_toolchain(table["toolchain"]),
+        sdk=build_sdk(table["sdk"]),
+        toolchain=build_toolchain(table["toolchain"]),
         default_arch=table.get("default_arch"),
         archs=_freeze({name: _arch(name, value, spec) for name, value in table["archs"].items()}),
         device=Device(
@@ -185,7 +177,7 @@ def build_record(table: Mapping[str, Any], folder: Path, spec: Spec) -> Record:
             _flat(table["p2p"]["note"]),
             _evidence(table["p2p"]),
         ),
-        quirks=tuple(Quirk(q["id"], _flat(q["text"]), q["sdk"], _evidence(q)) for q in table["quirks"]),
+        quirks=tuple(_quirk(q) for q in table["quirks"]),
         file=folder / "vendor.yaml",
     )
 
@@ -202,19 +194,12 @@ def _maybe_evidence(value: Mapping[str, Any]) -> Evidence | None:
     return _evidence(value) if "source" in value and "evidence" in value else None
 
 
-def _toolchain(value: Mapping[str, Any]) -> Toolchain:
-    return Toolchain(
-        drivers=value["drivers"],
-        driver_env=value.get("driver_env", ()),
-        subdirs=value.get("subdirs", ()),
-        suffix=value["suffix"],
-        output=value["output"],
-        flags=value["flags"],
-        arch_flags=value.get("arch_flags", ()),
-        output_flags=value.get("output_flags", ()),
-        version_flag=value["version_flag"],
-        version_pattern=value["version_pattern"],
-    )
+def _quirk(value: Mapping[str, Any]) -> Quirk:
+    changes = {part: _freeze(dict(of)) for part, of in value.get("set", {}).items() if part != "primitives"}
+    if "primitives" in value.get("set", {}):
+        changes["primitives"] = _lowerings(value["set"]["primitives"])
+    text, refuse = _flat(value["text"]), _flat(value.get("refuse", ""))
+    return Quirk(value["id"], text, value["sdk"], _evidence(value), _freeze(changes), refuse)
 
 
 def _arch(name: str, value: Mapping[str, Any], spec: Spec) -> Arch:
@@ -229,6 +214,7 @@ def _arch(name: str, value: Mapping[str, Any], spec: Spec) -> Arch:
         vars=_freeze({k: str(v) for k, v in value.get("vars", {}).items()}),
         overrides=_lowerings(value.get("primitives", {})),
         evidence=_evidence(value),
+        identity=_freeze(dict(value.get("identity", {}))),
     )
 
 
@@ -236,9 +222,14 @@ def _host_api(value: Mapping[str, Any]) -> HostApi:
     return HostApi(
         libraries=value["libraries"],
         prefix=value["prefix"],
-        names=_freeze(dict(value.get("names", {}))),
+        names=_freeze({k: (v,) if isinstance(v, str) else v for k, v in value.get("names", {}).items()}),
         absent=_freeze(dict(value.get("absent", {}))),
         evidence=_evidence(value),
+        append=_freeze({k: tuple((str(t), int(v)) for t, v in more) for k, more in value.get("append", {}).items()}),
+        init=value.get("init", ""),
+        wake=value.get("wake", False),
+        headers=value.get("headers", ()),
+        defines=value.get("defines", ()),
     )
 
 

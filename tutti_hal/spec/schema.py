@@ -195,11 +195,11 @@ class Struct:
 
 @dataclass(frozen=True)
 class Either:
-    """Text where the node is a scalar, ``struct`` where it is a mapping."""
+    """Text where the node is a scalar, ``struct`` where it is a mapping or a list."""
 
     text: Checker
     struct: Checker
 
     def check(self, node: Node, problems: Problems) -> Any:
         """See :class:`Checker`."""
-        return (self.struct if node.is_map else self.text).check(node, problems)
+        return (self.struct if node.is_map or node.is_list else self.text).check(node, problems)

@@ -7,17 +7,21 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutti_hal.codegen.kernels import KernelDecl
-from tutti_hal.errors import BuildError, CompilerMissing
+from tutti_hal.errors import ArchRefused, BuildError, CompilerMissing, VendorsMixed
+from tutti_hal.sdk import roots
+from tutti_hal.toolchain import rtc
 
 if TYPE_CHECKING:
     from tutti_hal.codegen import Rendered
     from tutti_hal.record import Arch, Record
+    from tutti_hal.record import Toolchain as RecordedToolchain
 
 #: Seconds after which a compiler is taken for hung.
 COMPILE_LIMIT_S = 600
@@ -32,11 +36,13 @@ class Compiler:
         identity: path, size and time of change of the driver, and what goes with it: what tells two compilers apart
             without running them.
         words: what goes between the driver and the flags: the compiler behind a launcher, flags of a variable.
+        library: the library that compiles at run time, where the driver is our own program around it.
     """
 
     path: Path
     identity: str
     words: tuple[str, ...] = ()
+    library: Path | None = None
 
     @property
     def command(self) -> list[str]:
@@ -76,6 +82,8 @@ class Toolchain:
         """
         chain = self.record.toolchain
         tried: list[str] = []
+        if chain.prefer_rtc and (library := rtc.find(self.record, tried)) is not None:
+            return _at_run_time(chain, library)
         for variable in chain.driver_env:
             named = os.environ.get(variable)
             if named:
@@ -93,18 +101,39 @@ class Toolchain:
                     raise self._missing([f"{variable}={named}"])
                 return _compiler(Path(found), words)
             tried.append(f"${variable}")
-        roots = [Path(os.environ[name]) for name in self.record.sdk.env if os.environ.get(name)]
-        roots += [Path(name) for name in self.record.sdk.default]
+        named_roots = [place for place, said_by in roots(self.record) if said_by != "default"]
         for driver in chain.drivers:
+            # A root that is named is meant: its compiler comes before whatever is on PATH.
+            candidate = self.in_roots(driver, tried, named_roots)
+            if candidate is not None:
+                return _compiler(candidate)
             tried.append(f"{driver} on PATH")
             found = shutil.which(driver)
             if found is not None:
                 return _compiler(Path(found))
-            for candidate in (root / sub / driver for root in roots for sub in chain.subdirs):
-                tried.append(str(candidate))
-                if os.access(candidate, os.X_OK):
-                    return _compiler(candidate)
+            candidate = self.in_roots(driver, tried)
+            if candidate is not None:
+                return _compiler(candidate)
+        if chain.rtc is not None and (library := rtc.find(self.record, tried)) is not None:
+            return _at_run_time(chain, library)
         raise self._missing(tried)
+
+    def in_roots(self, tool: str, tried: list[str] | None = None, places: Sequence[Path] | None = None) -> Path | None:
+        """A tool of the SDK, in the record's ``subdirs`` of its roots; None where there is none.
+
+        Args:
+            tool: its file name.
+            tried: where to note each place that was looked at.
+            places: roots to look in; every one that the record names when None.
+        """
+        for root in [place for place, _ in roots(self.record)] if places is None else places:
+            for sub in self.record.toolchain.subdirs:
+                candidate = root / sub / tool
+                if tried is not None:
+                    tried.append(str(candidate))
+                if os.access(candidate, os.X_OK):
+                    return candidate
+        return None
 
     def _missing(self, tried: Sequence[str]) -> CompilerMissing:
         return CompilerMissing(
@@ -120,6 +149,8 @@ class Toolchain:
             BuildError: it does not run, or says nothing that the record's pattern knows.
         """
         chain = self.record.toolchain
+        if compiler.library is not None:
+            return f"{compiler.library.name} {rtc.version(compiler.command)}"
         done = run([*compiler.command, chain.version_flag], f"ask {compiler.path} for its version")
         match = re.search(chain.version_pattern, done.stdout + done.stderr)
         if done.returncode or match is None:
@@ -136,6 +167,9 @@ class Toolchain:
 
     def command(self, compiler: Compiler, arch: Arch, unit: Path, output: Path) -> list[str]:
         """The command line that compiles one rendered unit, which lies beside its headers."""
+        if compiler.library is not None and self.record.toolchain.rtc is not None:
+            words = (*self.record.toolchain.rtc.flags, *self.record.toolchain.filled(arch))
+            return [*compiler.command, *rtc.arguments(self.record.toolchain.rtc, unit, output, words)]
         includes = [f"-I{unit.parent}", *(f"-I{path}" for path in self.include_folders())]
         return [*compiler.command, *self.flags(arch), *includes, str(unit), "-o", str(output)]
 
@@ -160,6 +194,15 @@ class Toolchain:
             BuildError: it refused the module.
         """
         raise CompilerMissing(f"list the instructions of {module}", "no lister is known", "Use the vendor's own tool.")
+
+
+def _at_run_time(chain: RecordedToolchain, library: Path) -> Compiler:
+    """Our own program around a run-time compiler: a process of its own, so that one that hangs or dies is ended."""
+    real = library.resolve()
+    state = f":{real.stat().st_size}:{real.stat().st_mtime_ns}" if real.is_file() else ""
+    prefix = chain.rtc.prefix if chain.rtc is not None else ""
+    words = ("-m", "tutti_hal.toolchain.rtc", str(library), prefix)
+    return Compiler(Path(sys.executable), f"{real}{state} {prefix}", words, library)
 
 
 def _compiler(path: Path, words: Sequence[str] = ()) -> Compiler:
@@ -206,10 +249,28 @@ def compile_unit(chain: Toolchain, compiler: Compiler, arch: Arch, rendered: Ren
     log = done.stdout + done.stderr
     (folder / "build.log").write_text(log, encoding="utf-8")
     if done.returncode or not module.is_file():
-        raise BuildError(
+        raise _refused(chain.record.vendor, arch.name, log)(
             f"compile {rendered.template} for {chain.record.vendor}:{arch.name}",
             f"exit {done.returncode}{'' if done.returncode else f' and no {module.name}'}:\n"
             f"{log.strip()[-4000:] or '(it printed nothing)'}\n",
             f"The command was: {shlex.join(command)}",
         )
     return module
+
+
+#: What compilers say of an architecture that they do not know, and what the rendered header says of mixed macros.
+_UNKNOWN_ARCH = re.compile(
+    r"(unsupported|unknown|invalid|unrecognized|not supported|bad value)[^\n]*?(arch|target|gpu|processor)"
+    r"|(arch|target|gpu|processor)[^\n]*?(unsupported|unknown|invalid|unrecognized|not supported)",
+    re.IGNORECASE,
+)
+_MIXED = "macros of two vendors in one translation unit"
+
+
+def _refused(vendor: str, arch: str, log: str) -> type[BuildError]:
+    """The kind of error that a compiler's output stands for."""
+    del vendor
+    if _MIXED in log:
+        return VendorsMixed
+    told = [line for line in log.splitlines() if arch in line or "arch" in line]
+    return ArchRefused if any(_UNKNOWN_ARCH.search(line) for line in told if "error" in line.lower()) else BuildError

@@ -15,8 +15,23 @@ from tutti_hal.spec.nodes import Problems, read
 from tutti_hal.versions import satisfies
 
 __all__ = [
-    "Arch", "Detection", "Device", "Evidence", "HostApi", "Lowering", "Missing", "Numbers", "P2p", "Quirk", "Record",
-    "Rtc", "Sdk", "SdkVersion", "Toolchain", "load_record", "missing_functions",
+    "Arch",
+    "Detection",
+    "Device",
+    "Evidence",
+    "HostApi",
+    "Lowering",
+    "Missing",
+    "Numbers",
+    "P2p",
+    "Quirk",
+    "Record",
+    "Rtc",
+    "Sdk",
+    "SdkVersion",
+    "Toolchain",
+    "load_record",
+    "missing_functions",
 ]
 
 if TYPE_CHECKING:

@@ -36,11 +36,8 @@ class SdkVersion:
             return None
         if not self.radix:
             return ".".join(match.groups())
-        number, parts = int(match[1]), []
-        for _ in range(3):
-            number, part = divmod(number, self.radix) if len(parts) < 2 else (0, number)
-            parts.append(str(part))
-        return ".".join(reversed(parts))
+        major, rest = divmod(int(match[1]), self.radix**2)
+        return ".".join(map(str, (major, *divmod(rest, self.radix))))
 
 
 @dataclass(frozen=True)

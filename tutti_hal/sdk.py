@@ -70,7 +70,8 @@ def find_root(record: Record, environ: Mapping[str, str] | None = None, system: 
                 f"{said_by} names {path}, which has no {record.sdk.marker}{whose}",
                 f"Let {said_by} name the root of this vendor's SDK, or unset it.",
             )
-        return _checked(record, Root(place, said_by, record.sdk.version and record.sdk.version.read(place)), tried)
+        version = record.sdk.version.read(place) if record.sdk.version is not None else None
+        return _checked(record, Root(place, said_by, version), tried)
     unset = [f"${name} (not set)" for name in record.sdk.env]
     raise SdkMissing(tried, f"looked at {', '.join([*unset, *looked])}", f"To get it: {record.sdk.install}.")
 

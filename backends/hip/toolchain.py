@@ -14,7 +14,7 @@ from tutti_hal.toolchain import Resources, Toolchain
 from tutti_hal.toolchain.compiler import run
 
 _NAME = re.compile(r"Function Name: (\w+)")
-_NUMBER = re.compile(r"remark: [^:]*: +(VGPRs|AGPRs|ScratchSize \[bytes/lane\]|VGPRs Spill|SGPRs Spill|LDS Size \[bytes/block\]): (\d+)")
+_NUMBER = re.compile(r"remark: +([\w ]+(?: \[[\w/]+\])?): (\d+)")
 
 
 class HipToolchain(Toolchain):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +114,17 @@ class CRuntime:
         for name, text in contract.host_types.items():
             self.ffi.cdef(f"typedef {text} {name};")
         for function in contract.host_functions.values():
-            symbol = record.host_api.symbol(function.name)
-            if symbol is not None:
-                self.ffi.cdef(declaration(function, symbol), override=True)
+            more = [ctype for ctype, _ in record.host_api.append.get(function.name, ())]
+            for symbol in record.host_api.symbols(function.name):
+                self.ffi.cdef(declaration(function, symbol, more), override=True)
         self._libraries = self._open(libraries)
         self._bound: dict[str, Callable[..., Any]] = {}
         for function in contract.host_functions.values():
-            bound = self._find(record.host_api.symbol(function.name))
+            found = map(self._find, record.host_api.symbols(function.name))
+            bound = next((one for one in found if one is not None), None)
             if bound is not None:
-                self._bound[function.name] = bound
+                values = [value for _, value in record.host_api.append.get(function.name, ())]
+                self._bound[function.name] = _appending(bound, values) if values else bound
         self._generations: Counter[int] = Counter()
         self._generations_lock = threading.Lock()
 
@@ -142,10 +144,10 @@ class CRuntime:
             )
         return opened
 
-    def _find(self, symbol: str | None) -> Callable[..., Any] | None:
-        for library in self._libraries if symbol is not None else ():
+    def _find(self, symbol: str) -> Callable[..., Any] | None:
+        for library in self._libraries:
             try:
-                found: Callable[..., Any] = getattr(library, str(symbol))
+                found: Callable[..., Any] = getattr(library, symbol)
             except AttributeError:
                 continue
             return found
@@ -270,7 +272,9 @@ class CRuntime:
         kind = _EXCEPTIONS.get(canonical, errors.RuntimeFailure)
         if kind is errors.LaunchFailed and self._deadlocked(device, counted):
             kind = errors.LaunchDeadlock
-        found = f"{symbol} returned {code} ({canonical or 'not in the contract'}: {text})"
+        spelled = self.record.errors.spelling(canonical) if canonical else self.text(counted, "GetErrorName", code)
+        meaning = f"{canonical or 'not in the contract'}: {text}"
+        found = f"{symbol} returned {code}{f' {spelled}' if spelled else ''} ({meaning})"
         return kind(
             f"call {name} of {self.vendor}",
             f"{found}: {detail}" if detail else found,
@@ -367,7 +371,20 @@ class Current:
             self._runtime.call(self._counts, "SetDevice", self._before)
 
 
-def declaration(function: HostFunction, symbol: str) -> str:
-    """The C declaration of a vendor's symbol, from the contract's signature ``returns (parameters)``."""
+def _appending(function: Callable[..., Any], values: list[int]) -> Callable[..., Any]:
+    """A vendor's function whose parameters beyond the contract's are always the same."""
+    return lambda *args: function(*args, *values)
+
+
+def declaration(function: HostFunction, symbol: str, more: Sequence[str] = ()) -> str:
+    """The C declaration of a vendor's symbol, from the contract's signature ``returns (parameters)``.
+
+    Args:
+        function: the contract's function.
+        symbol: the vendor's.
+        more: types of the parameters that the vendor has behind the contract's.
+    """
     returns, parenthesis, parameters = function.signature.partition("(")
+    if more:
+        parameters = ", ".join([parameters.rsplit(")", 1)[0], *more]) + ")"
     return f"{returns}{symbol}{parenthesis}{parameters};"

@@ -195,9 +195,10 @@ def _maybe_evidence(value: Mapping[str, Any]) -> Evidence | None:
 
 
 def _quirk(value: Mapping[str, Any]) -> Quirk:
-    changes = {part: _freeze(dict(of)) for part, of in value.get("set", {}).items() if part != "primitives"}
-    if "primitives" in value.get("set", {}):
-        changes["primitives"] = _lowerings(value["set"]["primitives"])
+    parts = value.get("set", {})
+    changes: dict[str, Mapping[str, Any]] = {k: _freeze(dict(of)) for k, of in parts.items() if k != "primitives"}
+    if "primitives" in parts:
+        changes["primitives"] = _lowerings(parts["primitives"])
     text, refuse = _flat(value["text"]), _flat(value.get("refuse", ""))
     return Quirk(value["id"], text, value["sdk"], _evidence(value), _freeze(changes), refuse)
 

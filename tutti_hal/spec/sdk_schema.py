@@ -20,7 +20,9 @@ SDK = Struct(
         "include": ListOf(Text(), least=1),
         "version": Struct({"file": Text(), "pattern": Text()}, {"radix": Int(10)}),
         "devices": ListOf(Text()),
-        "described": Struct({"files": Text(), "pattern": Text(), "archs": MapOf(Text(), pattern=r"\w+", noun="identity")}),
+        "described": Struct(
+            {"files": Text(), "pattern": Text(), "archs": MapOf(Text(), pattern=r"\w+", noun="identity")}
+        ),
         "install": Text(),
         **PROVEN,
     },
@@ -41,7 +43,9 @@ TOOLCHAIN = Struct(
         "arch_flags": ListOf(Text()),
         "output_flags": ListOf(Text()),
         "prefer": Text(known=("offline", "rtc"), noun="kind of compiler"),
-        "rtc": proven({"libraries": ListOf(Text(), least=1), "prefix": Text(), "code": Text(), "flags": ListOf(Text())}),
+        "rtc": proven(
+            {"libraries": ListOf(Text(), least=1), "prefix": Text(), "code": Text(), "flags": ListOf(Text())}
+        ),
         **PROVEN,
     },
 )

@@ -201,7 +201,7 @@ def _at_run_time(chain: RecordedToolchain, library: Path) -> Compiler:
     real = library.resolve()
     state = f":{real.stat().st_size}:{real.stat().st_mtime_ns}" if real.is_file() else ""
     prefix = chain.rtc.prefix if chain.rtc is not None else ""
-    words = ("-m", "tutti_hal.toolchain.rtc", str(library), prefix)
+    words = ("-m", rtc.PROGRAM, str(library), prefix)
     return Compiler(Path(sys.executable), f"{real}{state} {prefix}", words, library)
 
 

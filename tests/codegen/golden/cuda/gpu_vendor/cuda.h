@@ -10,6 +10,10 @@
 #error "this header is for cuda, and another compiler reads it"
 #endif
 
+#if defined(__MACA__) || defined(__MUSACC__) || defined(__HIP__)
+#error "macros of two vendors in one translation unit: not those of cuda alone"
+#endif
+
 #define TT_VENDOR_NAME "cuda"
 #define TT_WAVE_WIDTH 32u
 

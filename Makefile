@@ -15,7 +15,7 @@ FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick bench docs golden mustpass certify isa-matrix self-test mutants wheel clean setup require
+.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick nightly bench docs golden mustpass certify isa-matrix self-test mutants wheel clean setup require
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -76,6 +76,9 @@ fuzz-quick: $(DEV) ## the software controller under libFuzzer for 30 s (needs cl
 
 fuzz: $(DEV) ## the same for 10 minutes
 	@$(PY) .ci/fuzz.py --seconds 600
+
+nightly: $(DEV) ## the long forms into docs/nightly.json; PARTS="campaign soak" runs some (docs/gates.md)
+	@$(PY) .ci/nightly.py $(PARTS)
 
 bench: $(DEV) ## the figures of benchmarks/, each beside its baseline
 	@mkdir -p out

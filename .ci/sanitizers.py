@@ -18,6 +18,12 @@ SUITES = (
     "tests/simt/test_sim.py",
 )
 
+LONG = (
+    "tests/controller",
+    *(f"tests/simt/test_{name}.py" for name in ("litmus", "memory", "sim", "threads")),
+    *(f"tests/io_uring/test_{name}.py" for name in ("ring_threads", "ring_sim", "recovery", "campaign_wide")),
+)
+
 
 def call(*command: str, env: dict[str, str] | None = None) -> int:
     """Run a command in the repository; returns its exit code."""
@@ -40,8 +46,8 @@ def build() -> Path:
     return BUILD / "native" / "libtutti_native.so"
 
 
-def main() -> int:
-    """Both halves; 0 when both are clean."""
+def main(*, long: bool = False) -> int:
+    """Both halves; 0 when both are clean. ``long`` is what `make nightly` runs: every test that reaches native code."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     failed = call(*pytest, "tests/simt/check_sanitizers.py", "--timeout", "300")
     compiler = os.environ.get("CXX", "g++")
@@ -58,9 +64,10 @@ def main() -> int:
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
-    failed += call(*pytest, *SUITES, "-m", "not slow", "--timeout", "300", env=env)
+    suites, marked = (LONG, ()) if long else (SUITES, ("-m", "not slow"))
+    failed += call(*pytest, *suites, *marked, "--timeout", "900" if long else "300", env=env)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(long="--long" in sys.argv[1:]))

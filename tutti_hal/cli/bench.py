@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from tutti_hal.cli.arguments import whole_number
 
+#: Seconds between two lines of progress.
+_PROGRESS_S = 10.0
+
 _EXAMPLES = """\
 examples:
   tutti-hal bench ring --profile host           4 KiB reads through the ring, beside three baselines
   tutti-hal bench ring --profile host --write --time-limit 20 --json
+  tutti-hal bench soak --profile host --commands 100000000 --state out/soak.json
 """
 
 
@@ -49,6 +54,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ring.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures (.png .svg .pdf)")
     ring.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
+    _configure_soak(what)
+
+
+def _configure_soak(what: Any) -> None:
+    soak = what.add_parser(
+        "soak",
+        help="long life on HOST: many commands over the null controller, sums that must come out exactly",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    soak.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
+    soak.add_argument(
+        "--commands", type=whole_number(1, 1 << 48), default=1_000_000, metavar="N", help="in all (1000000)"
+    )
+    soak.add_argument(
+        "--slice", type=whole_number(1, 1 << 40), default=5_000_000, metavar="N", help="of one queue's life (5000000)"
+    )
+    soak.add_argument("--state", type=Path, metavar="FILE", help="keep finished slices there, and go on from them")
+    soak.add_argument(
+        "--time-limit", type=whole_number(0, 1 << 31), default=0, metavar="S", help="begin no slice after it (0: none)"
+    )
+    soak.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
 
 def _share(text: str) -> float:
     """A share from 0 to 1."""
@@ -59,11 +87,41 @@ def _share(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measures, prints, returns 0.
+    """Measures, prints, returns 0; 2 for a soak whose time was over before all commands.
 
     Raises:
         TuttiError: no profile, options out of range, or a command that did not end well.
     """
+    return _run_soak(args) if args.what == "soak" else _run_ring(args)
+
+
+def _run_soak(args: argparse.Namespace) -> int:
+    from tutti_hal.bench.soak import plan, soak
+    from tutti_hal.machine import benchmark_facts
+    from tutti_hal.profile import select
+
+    said = [time.monotonic()]
+
+    def say(done: int, asked: int) -> None:
+        if time.monotonic() - said[0] > _PROGRESS_S:
+            said[0] = time.monotonic()
+            print(f"soak: {done:,} of {asked:,} commands", file=sys.stderr)
+
+    slices = plan(args.commands, args.slice)
+    result = soak(select(args.profile), slices, state=args.state, time_limit_s=args.time_limit, say=say)
+    if args.json:
+        json.dump({"machine": benchmark_facts(), **result}, sys.stdout, indent=2)
+        print()
+    else:
+        print(
+            f"soak on {result['profile']}: {result['commands']:,} of {result['asked']:,} commands in"
+            f" {len(result['lives'])} lives from {', '.join(result['starts'])}, {result['seconds']:.0f} s;"
+            f" all sums are right"
+        )
+    return 0 if result["complete"] else 2
+
+
+def _run_ring(args: argparse.Namespace) -> int:
     from tutti_hal.bench.ring import Load, measure_ring
     from tutti_hal.machine import benchmark_facts
     from tutti_hal.profile import select

@@ -31,6 +31,7 @@ class QueueStatistics:
         strays: completions of unknown, repeated or outdated identifiers.
         lates: completions that came after their command was withdrawn.
         quarantined: commands withdrawn on a deadline or a stop.
+        credits: commands that could be submitted now: all that fit while nothing is outstanding.
         health: what is wrong with the queue.
     """
 
@@ -45,6 +46,7 @@ class QueueStatistics:
     strays: int
     lates: int
     quarantined: int
+    credits: int
     health: Health
 
     @classmethod
@@ -54,6 +56,7 @@ class QueueStatistics:
             drive=drive,
             qid=qid,
             commands=int(state["ticket"]) - first_ticket,
+            credits=_signed(int(state["credits"])),
             health=Health(int(state["health"])),
             **{name: int(state[name]) for name in COUNTERS},
         )
@@ -78,6 +81,11 @@ class Statistics:
     def cq_loads_per_command(self) -> float:
         """Reads of completion queue entries for each command; 0 without commands."""
         return _ratio(self.queues, "cq_loads")
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word that may be below 0."""
+    return word - (1 << 64) if word >> 63 else word
 
 
 def _ratio(queues: Sequence[QueueStatistics], name: str) -> float:

@@ -93,6 +93,8 @@ class Case:
             ``Malloc:MemoryAllocation`` where it provokes that error of its contract.
         primitives: ids of the device primitives whose results it looks at, or globs of them.
         since: version of the suite in which it entered.
+        fails_device: whether a kernel of it fails on purpose. Where a reset does not bring the device back
+            (``error.recoverable``), the process that ran it is spent, and that is no fault.
         no_mutant: why no mutant can be killed by it; empty where one is.
         doc: first line of its docstring: what it shows, in a sentence.
         source: file and line.
@@ -115,6 +117,7 @@ class Case:
     calls: tuple[str, ...] = ()
     primitives: tuple[str, ...] = ()
     since: str = "0.1"
+    fails_device: bool = False
     no_mutant: str = ""
     doc: str = ""
     source: str = ""

@@ -32,7 +32,8 @@ def execute(subject: Subject, instance: Instance, seed: int) -> Outcome:
     """Run an instance. Blocks until it has ended; the budget is the caller's to watch.
 
     The world, where there is one, is reset with the instance's seed first. A device that the case left failed is reset;
-    where that is refused the end is LOST.
+    where that cannot be, the end is LOST, unless the case failed it on purpose: then the detail says that this process
+    is spent.
 
     Args:
         subject: of the instance's arch.
@@ -44,7 +45,9 @@ def execute(subject: Subject, instance: Instance, seed: int) -> Outcome:
         run = Run(subject, instance.axes, seed, Path(scratch))
         end, detail, observations = _observe(subject, instance, run)
         lost = _recover(subject, instance)
-    if lost:
+    if lost and instance.case.fails_device and not subject.facts.capabilities["error.recoverable"]:
+        detail = {**detail, "spent": lost}
+    elif lost:
         end, detail = End.LOST, {**detail, "said": lost}
     seconds = time.perf_counter() - began
     return Outcome(instance.id, seed, end, detail, observations, (), tuple(run.foreseen), seconds)
@@ -85,8 +88,9 @@ def _recover(subject: Subject, instance: Instance) -> str:
     try:
         subject.device.memory_info()
         return ""
-    except LaunchFailed:
-        pass
+    except LaunchFailed as error:
+        if not subject.facts.capabilities["error.recoverable"]:
+            return f"the device failed, and this vendor brings none back: {error.found}"
     except TuttiError as error:
         return f"the device answers {error.id}: {error.found}"
     try:

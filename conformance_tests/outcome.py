@@ -39,7 +39,8 @@ class Outcome:
         end: how it ended.
         detail: what goes with the end: ``error``/``id``/``said``/``trace`` of an exception, ``signal`` or ``code`` of a
             crash, ``budget_s`` of a time-out, for both the ``phase`` (``compile``, ``case``, ``exit``),
-            ``reason``/``why`` of a skip or of a run that was not started.
+            ``reason``/``why`` of a skip or of a run that was not started; ``spent`` where the case failed the device on
+            purpose and nothing brings it back in that process.
         observations: as :func:`tutti_hal.conformance_tests.observation.encode` gives them.
         log: lines on standard output and error, of sanitizers and of the kernel's log while it ran.
         foreseen: patterns of log lines that the case declared as its own.

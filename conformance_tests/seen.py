@@ -119,14 +119,13 @@ class Seen:
         number = examined if isinstance(examined, int) else len(examined)
         self._add(clause, what, bool(condition), number, _text(found), what)
 
-    def refused(
-        self, clause: str, what: str, found: Mapping[str, Any], error: str, canonical: str | None = None
-    ) -> None:
-        """Check that a call was refused with an error of one class (and, where given, one canonical name)."""
+    def refused(self, clause: str, what: str, found: Mapping[str, Any], error: str, *canonical: str) -> None:
+        """Check that a call was refused with an error of one class (and, where given, one of these canonical names)."""
         held = found.get("refused") is True and found.get("error") == error
-        if canonical is not None:
-            held = held and found.get("canonical") == canonical
-        wanted = f"refused with {error}{f' ({canonical})' if canonical else ''}"
+        if canonical:
+            held = held and found.get("canonical") in canonical
+        names = f" ({' or '.join(canonical)})" if canonical else ""
+        wanted = f"refused with {error}{names}"
         self._add(clause, what, held, 1, _text(dict(found)), wanted)
 
     def inconclusive(self, why: str) -> None:

@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from ctypes.util import find_library
 from pathlib import Path
 
 from tutti_hal.backend import Probe
 
 #: Seconds after which ``nvidia-smi`` is taken for hung.
 SMI_LIMIT_S = 10.0
+
+_DRIVER = "libcuda.so.1"
 
 
 def look(
@@ -26,10 +27,24 @@ def look(
     if not nodes:
         return Probe(False, f"no device under {dev}: kernels can be generated and built for it, not run here", sdk=sdk)
     devices = f"{len(nodes)} device(s) under {dev}"
-    if not (driver or (lambda: find_library("cuda")))():
+    if not (driver or driver_library)():
         reason = f"{devices}, and no libcuda.so: install the NVIDIA driver's user-space libraries"
         return Probe(False, reason, device_archs(), sdk)
     return Probe(True, devices, device_archs(), sdk)
+
+
+def driver_library() -> str | None:
+    """Where the loader would find the driver's library, by its search path and its cache; it is not loaded."""
+    folders = [Path(one) for one in os.environ.get("LD_LIBRARY_PATH", "").split(":") if one]
+    for folder in folders:
+        if (folder / _DRIVER).exists():
+            return str(folder / _DRIVER)
+    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
+    try:
+        cache = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, timeout=SMI_LIMIT_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return _DRIVER  # not to be told here: opening it says more
+    return next((line.split("=> ")[-1].strip() for line in cache.splitlines() if _DRIVER in line), None)
 
 
 def device_archs() -> tuple[str, ...]:

@@ -64,7 +64,6 @@ def compile_unit(unit: Path, arch: str, includes: list[str], output: Path) -> st
             name=str(unit),
             arch=arch,
             std="c++20",
-            lineinfo=True,
             ptxas_options=["-v"],
             include_path=[folder, *includes],
         )

@@ -49,8 +49,9 @@ class CudaToolchain(Toolchain):
         try:
             return super().find()
         except CompilerMissing:
-            named = any(os.environ.get(name) for name in self.record.toolchain.driver_env)
-            if named or not nvrtc.installed():
+            chain = self.record.toolchain
+            named = any(os.environ.get(name) for name in chain.driver_env)
+            if named or "nvrtc" not in chain.drivers or not nvrtc.installed():
                 raise
             return _nvrtc()
 

@@ -115,7 +115,7 @@ class Slot:
         self._pending = _Pending(instance, ended.outcome, ended.ran, before, mark)
         if ended.ran:
             self._had.append(instance)
-        if ended.outcome.end not in _SOUND:
+        if _spoils(ended.outcome):
             self.settle()
 
     def settle(self) -> None:
@@ -132,7 +132,7 @@ class Slot:
             if not self._worker.alive():
                 outcome = _blamed(outcome, self._worker.leave())
             outcome = self._with_log(self._worker, outcome, pending.mark)
-            spoiled = pending.ran and outcome.end not in _SOUND
+            spoiled = pending.ran and _spoils(outcome)
             if spoiled or not self._worker.alive():
                 self._drop()
         self._on_end(pending.instance, self._compared(pending, outcome))
@@ -184,9 +184,9 @@ class Slot:
         worker = self._shop.start(self._question.options.subject_of(instance.arch))
         try:
             for one in before:
-                sound = worker.run(one, self._seed(one)).outcome.end in _SOUND
+                spoilt = _spoils(worker.run(one, self._seed(one)).outcome)
                 self._shop.check()
-                if not sound:
+                if spoilt:
                     return False
             worker.lines()
             mark = self._shop.kernel_log.mark()
@@ -196,6 +196,11 @@ class Slot:
             return self._question.fails(instance, self._with_log(worker, outcome, mark))
         finally:
             self._shop.end(worker)
+
+
+def _spoils(outcome: Outcome) -> bool:
+    """Whether a worker has to leave after it."""
+    return outcome.end not in _SOUND or "spent" in outcome.detail
 
 
 def _blamed(outcome: Outcome, said: tuple[End, dict[str, Any]] | None) -> Outcome:

@@ -101,10 +101,11 @@ def test_geometry_is_refused_and_runs_nothing(device: Device, stream: Stream, mo
             LaunchConfig(1, (1, 1, 65)),
             LaunchConfig(1, (64, 32)),
             LaunchConfig((1, 65536), 1),
+            LaunchConfig(1, 1, shared_bytes=1 << 20),
         ):
             with pytest.raises(LaunchRefused):
                 launch(stream, config, kernel, 16, words)
-        for config in (LaunchConfig(1, (1, 1, 1, 1)), LaunchConfig(-1, 1), LaunchConfig(1, 1, shared_bytes=1 << 20)):
+        for config in (LaunchConfig(1, (1, 1, 1, 1)), LaunchConfig(-1, 1)):
             with pytest.raises(InvalidArgument):
                 launch(stream, config, kernel, 16, words)
         stream.synchronize()

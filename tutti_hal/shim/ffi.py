@@ -48,6 +48,14 @@ _EXCEPTIONS: dict[str, type[errors.RuntimeFailure]] = {
     "LaunchTimeout": errors.LaunchTimeout,
 }
 
+#: What a canonical error of one function becomes, where that function means something else by it.
+_OF_CALLS: dict[tuple[str, str], type[errors.RuntimeFailure]] = {
+    ("LaunchKernel", "InvalidValue"): errors.LaunchRefused,
+    ("LaunchCooperativeKernel", "InvalidValue"): errors.LaunchRefused,
+    ("LaunchKernelLimit", "InvalidValue"): errors.LaunchRefused,
+    ("MemGetAddressRange", "SymbolNotFound"): errors.InvalidArgument,
+}
+
 _FIXES: dict[type[errors.RuntimeFailure], str] = {
     errors.OutOfMemory: "Free memory, ask for less, or use another device.",
     errors.InvalidArgument: "Correct the argument.",
@@ -269,7 +277,7 @@ class CRuntime:
         text = self.text(counted, "GetErrorString", code) or "no text"
         detail = self._detail(counted)
         self.forget_error(counted)
-        kind = _EXCEPTIONS.get(canonical, errors.RuntimeFailure)
+        kind = _OF_CALLS.get((name, canonical)) or _EXCEPTIONS.get(canonical, errors.RuntimeFailure)
         if kind is errors.LaunchFailed and self._deadlocked(device, counted):
             kind = errors.LaunchDeadlock
         spelled = self.record.errors.spelling(canonical) if canonical else self.text(counted, "GetErrorName", code)

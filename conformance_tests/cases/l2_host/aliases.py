@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l2_host.gates import Gate, launch_on, said
+from tutti_hal.conformance_tests.cases.l2_host.gates import Gate, launch_on, mend, said
 from tutti_hal.conformance_tests.cases.l2_host.raw import FAR_TOO_MUCH, kinds_of, out, pointer
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
@@ -229,7 +229,7 @@ def _illegal_launch(run: Run) -> str:
     try:
         return said(run, "StreamSynchronize", run.stream.handle)
     finally:
-        run.device.reset()
+        mend(run)
 
 
 def _not_ready(run: Run) -> str:
@@ -270,6 +270,7 @@ _CAUSES: dict[str, Callable[[Run], str]] = {
     kernels=("probe_host",),
     needs=("memory.mapped",),
     axes={"error": tuple(_CAUSES)},
+    fails_device=True,
 )
 def errors(run: Run) -> Observations:
     """The number that a cause gives is the one that the record gives the contract's name of it."""

@@ -11,6 +11,7 @@ from typing import Any
 from tutti_hal.conformance_tests.case import Observations, case
 from tutti_hal.conformance_tests.cases.l2_host.demonstrations import OF_ARCHS, small_launch
 from tutti_hal.conformance_tests.cases.l2_host.demonstrations_host import OF_VENDORS
+from tutti_hal.conformance_tests.cases.l2_host.gates import launch_on
 from tutti_hal.conformance_tests.cases.l2_host.raw import out
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
@@ -26,6 +27,7 @@ CAPABILITIES = tuple(_DEMONSTRATIONS)
 PROPERTIES = (
     *("wave.sync.orders_memory", "barrier.orders_memory", "memory.device_stores_visible_to_peers"),
     *("clock.global_ns", "time.sleep", "progress.lanes_independent", "engine.simulation"),
+    *("handle.checked", "error.recoverable"),
 )
 
 #: Capability of an arch -> a statement that must not compile without it.
@@ -80,10 +82,12 @@ def _operations(run: Run, done: list[int]) -> dict[str, Callable[[], object]]:
             return {"create a stream": lambda: device.create_stream(StreamOptions(priority=0)).close()}
         case "stream.host_function":
             return {"enqueue": lambda: run.stream.call(lambda: done.append(1))}
-        case "launch.cooperative":
-            return {"launch": lambda: done.append(small_launch(run, cooperative=True))}
-        case "launch.bounded":
-            return {"launch": lambda: done.append(small_launch(run, limit_ns=10**9))}
+        case "launch.cooperative" | "launch.bounded":
+            kernel, word = run.kernel("probe_launch", "launch_small"), run.buffer(4, "device")
+            options: dict[str, Any] = (
+                {"cooperative": True} if capability == "launch.cooperative" else {"limit_ns": 10**9}
+            )
+            return {"launch": lambda: launch_on(run.stream, kernel, 2, 16, word, **options)}
         case "launch.occupancy":
             kernel = run.kernel("probe_launch", "launch_small")
             return {"ask": lambda: done.append(kernel.resident_blocks(32))}

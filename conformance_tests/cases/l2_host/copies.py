@@ -178,7 +178,7 @@ def _(seen: Seen) -> None:
     clause = "host.copy.direction_checked"
     seen.equal(clause, "how many were tried", len(seen["refusals"]), 24)
     for name, one in seen["refusals"].items():
-        seen.refused(clause, name, one, "InvalidArgument", "InvalidMemcpyDirection")
+        seen.refused(clause, name, one, "InvalidArgument", "InvalidMemcpyDirection", "InvalidValue")
     for found, byte in zip(seen["left"], (0x11, 0x22, 0x33, 0x44), strict=True):
         seen.equal(clause, "memory after the refusals", found, np.full(64, byte, np.uint8))
 
@@ -192,9 +192,10 @@ def _(seen: Seen) -> None:
     calls=("MemcpyAsync",),
 )
 def asynchronous(run: Run) -> Observations:
-    """Behind a kernel that waits, copies have not happened; then they have, with the bytes their sources had.
+    """Behind a kernel that waits, a copy has not happened; then it has, with the bytes its source had.
 
-    Beside that kernel, on another stream, an odd copy is exact too.
+    Beside that kernel, on another stream, an odd copy is exact too, and so is one of pageable memory, which is the
+    caller's again when the call returns. Such a call may wait for what is before it.
     """
     import numpy as np
 
@@ -205,12 +206,12 @@ def asynchronous(run: Run) -> Observations:
     with held_stream(run) as gate, run.device.create_stream() as free:
         ran = gate.runs()
         gate.stream.copy(to, source)
-        gate.stream.copy(from_plain, plain)
         mark = gate.stream.record()
-        plain[:] = late  # pageable memory was read when the call returned
         before = [gate.stream.query(), mark.query()]
         untouched = to.numpy().copy() if run.world is None else _look(run, to)
         free.copy(beside[3:700], source[9:706])
+        free.copy(from_plain, plain)
+        plain[:] = late
         free.synchronize()
         while_held = gate.answer
         gate.open()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tutti_hal.conformance_tests.cases.l2_host.demonstrations import Demonstration, Shown, small_launch
-from tutti_hal.conformance_tests.cases.l2_host.gates import launch_on
+from tutti_hal.conformance_tests.cases.l2_host.gates import launch_on, said
 from tutti_hal.conformance_tests.cases.l2_host.raw import out, pointer, second_device
 from tutti_hal.conformance_tests.cases.l2_host.shares import first_share
 from tutti_hal.conformance_tests.observation import refusal
@@ -66,8 +66,7 @@ def _register(run: Run) -> Shown:
 def _register_mmio(run: Run) -> Shown:
     from tutti_hal.errors import InvalidArgument
 
-    pages = mmap.mmap(-1, _PAGE)
-    run.closing.callback(pages.close)
+    pages = mmap.mmap(-1, _PAGE)  # not closed by hand: a refused registration may still hold it
     try:
         page = run.device.register(pages, mmio=True)
     except InvalidArgument as error:
@@ -76,6 +75,27 @@ def _register_mmio(run: Run) -> Shown:
     with page:
         run.launch(run.kernel("probe_host", "host_ring"), 1, 1, page[0:4], 0x51A7)
     return {"register": int.from_bytes(pages[:4], "little")}
+
+
+def _stale(run: Run) -> Shown:
+    with run.device.create_stream() as stream:
+        pass
+    return {"said": said(run, "StreamQuery", stream.handle)}
+
+
+def _recovers(run: Run) -> Shown:
+    """A kernel traps; the device fails, is reset, and runs another kernel."""
+    device, word = run.device, run.buffer(4)
+    failed = refusal(lambda: run.launch(run.kernel("probe_host", "host_trap"), 1, 32, word))
+    waits = refusal(device.synchronize)
+    device.reset()
+    kernel, data = run.subject.kernel("probe_launch", "launch_small"), np.zeros(1, np.uint32)
+    with device.create_stream() as stream, device.allocate(4) as fresh:
+        stream.fill(fresh, 0)
+        launch_on(stream, kernel, 2, 16, fresh)
+        stream.copy(data, fresh)
+        stream.synchronize()
+    return {"failed": failed, "waits": waits, "ran": int(data[0])}
 
 
 def _pointer_kind(run: Run) -> Shown:
@@ -310,6 +330,16 @@ OF_VENDORS: dict[str, Demonstration] = {
     "ipc.memory": Demonstration(_ipc, "a handle is given", lambda s, _: s["bits"] > 0),
     "graph.capture": Demonstration(
         _graph, "captured work is replayed", lambda s, _: bool(s["functions"]) and s["replays"] > 0
+    ),
+    "handle.checked": Demonstration(
+        _stale,
+        "the handle of a stream that was destroyed is refused",
+        lambda s, _: s["said"] == "InvalidResourceHandle",
+    ),
+    "error.recoverable": Demonstration(
+        _recovers,
+        "a kernel runs after a reset",
+        lambda s, _: s["failed"]["refused"] and s["waits"]["refused"] and s["ran"] == 32,
     ),
     "error.detail": Demonstration(_detail, "the refused value is named", lambda s, _: "987654" in s["text"]),
 }

@@ -77,7 +77,7 @@ def _(seen: Seen) -> None:
     seen.equal(clause, "waves that ran in two of them", waves * facts.wave_width, launched)
     shared = facts.limits["shared_bytes"]
     seen.equal(clause, "bytes of shared memory of a block", known["MaxSharedMemoryPerBlock"], shared)
-    refused = ("LaunchRefused", "InvalidConfiguration")
+    refused = ("LaunchRefused", "InvalidConfiguration", "InvalidValue")
     for axis, (fits, beyond) in seen["blocks"].items():
         seen.equal(clause, f"a block as large in {axis} as it is told", fits, {"refused": False})
         seen.refused(clause, f"a block larger in {axis} than it is told", beyond, *refused)

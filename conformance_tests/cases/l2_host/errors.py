@@ -128,21 +128,72 @@ _WAITS = ("stream", "device", "event", "copy")
 @case(
     "host/error.asynchronous",
     level="L2",
-    clauses=("host.error.asynchronous", "host.device.reset"),
+    clauses=("host.error.asynchronous",),
     kernels=("probe_host",),
     needs=("memory.mapped",),
     axes={"wait": _WAITS},
     calls=(
-        "DeviceReset",
         "DeviceSynchronize:LaunchFailure",
         "StreamSynchronize:LaunchFailure",
         "EventSynchronize:LaunchFailure",
     ),
+    fails_device=True,
 )
 def asynchronous(run: Run) -> Observations:
-    """A trap comes out of the first wait and of every call after it, until a reset; then the device works."""
+    """A trap comes out of the first wait and of every call after it."""
+    return _trapped(run, str(run.axes["wait"]))
+
+
+@asynchronous.judge
+def _(seen: Seen) -> None:
+    clause = "host.error.asynchronous"
+    seen.equal(clause, "the launch itself", seen["launched"], {"refused": False})
+    if seen["marked"]["refused"]:
+        seen.refused(clause, "a record behind it", seen["marked"], "LaunchFailed", "LaunchFailure")
+    seen.refused(clause, "the first wait", seen["first"], "LaunchFailed", "LaunchFailure")
+    for name, one in seen["later"].items():
+        seen.refused(clause, f"{name}, later", one, "LaunchFailed", "LaunchFailure")
+
+
+@case(
+    "host/error.recovers",
+    level="L2",
+    clauses=("host.device.reset",),
+    kernels=("probe_host",),
+    needs=("memory.mapped", "error.recoverable"),
+    calls=("DeviceReset",),
+    fails_device=True,
+)
+def recovers(run: Run) -> Observations:
+    """After a trap that everything has heard of, a reset makes the device work again."""
     import numpy as np
 
+    from tutti_hal.shim import LaunchConfig
+
+    failed = _trapped(run, "device")["first"]
+    device = run.device
+    device.reset()
+    words, count = run.subject.kernel("probe_host", "host_count"), 100
+    data = np.zeros(count, np.uint32)
+    with device.create_stream() as fresh, device.allocate(4 * count) as memory:
+        fresh.launch(LaunchConfig(1, 64), words, memory, count, 7)
+        fresh.copy(data, memory)
+        fresh.synchronize()
+    return {"failed": failed, "after": data}
+
+
+@recovers.judge
+def _(seen: Seen) -> None:
+    import numpy as np
+
+    clause = "host.device.reset"
+    seen.refused(clause, "a wait for a kernel that trapped", seen["failed"], "LaunchFailed", "LaunchFailure")
+    wanted = np.arange(7, 107, dtype=np.uint32)
+    seen.equal(clause, "what a kernel stored after the reset", seen["after"], wanted)
+
+
+def _trapped(run: Run, wait: str) -> dict[str, Any]:
+    """Launch a kernel that traps, wait in one way, then ask in every way."""
     from tutti_hal.shim import LaunchConfig
 
     device, stream = run.device, run.stream
@@ -157,7 +208,7 @@ def asynchronous(run: Run) -> Observations:
         "event": event.synchronize,
         "copy": lambda: stream.copy(bytearray(64), word),
     }
-    first = refusal(waits[str(run.axes["wait"])])
+    first = refusal(waits[wait])
     later = {name: refusal(call) for name, call in waits.items()}
     later |= {
         "query": refusal(stream.query),
@@ -166,29 +217,7 @@ def asynchronous(run: Run) -> Observations:
         "info": refusal(device.memory_info),
         "launch": refusal(lambda: stream.launch(LaunchConfig(1, 1), kernel, word)),
     }
-    device.reset()
-    words, count = run.subject.kernel("probe_host", "host_count"), 100
-    data = np.zeros(count, np.uint32)
-    with device.create_stream() as fresh, device.allocate(4 * count) as memory:
-        fresh.launch(LaunchConfig(1, 64), words, memory, count, 7)
-        fresh.copy(data, memory)
-        fresh.synchronize()
-    return {"launched": launched, "marked": marked, "first": first, "later": later, "after": data}
-
-
-@asynchronous.judge
-def _(seen: Seen) -> None:
-    clause = "host.error.asynchronous"
-    seen.equal(clause, "the launch itself", seen["launched"], {"refused": False})
-    if seen["marked"]["refused"]:
-        seen.refused(clause, "a record behind it", seen["marked"], "LaunchFailed", "LaunchFailure")
-    seen.refused(clause, "the first wait", seen["first"], "LaunchFailed", "LaunchFailure")
-    for name, one in seen["later"].items():
-        seen.refused(clause, f"{name}, later", one, "LaunchFailed", "LaunchFailure")
-    import numpy as np
-
-    wanted = np.arange(7, 107, dtype=np.uint32)
-    seen.equal("host.device.reset", "what a kernel stored after the reset", seen["after"], wanted)
+    return {"launched": launched, "marked": marked, "first": first, "later": later}
 
 
 @case(

@@ -104,6 +104,14 @@ def held_stream(run: Run) -> Iterator[Gate]:
             stream.synchronize()
 
 
+def mend(run: Run) -> bool:
+    """Bring back a device that a kernel failed, where the vendor can; whether it did. Else the process is spent."""
+    if run.facts.capabilities["error.recoverable"]:
+        run.device.reset()
+        return True
+    return False
+
+
 def said(run: Run, name: str, *args: Any) -> str:
     """The contract's name of what a raw host call returned; ``Success``, or the vendor's number where it has none."""
     code = run.device.code(name, *args)

@@ -22,6 +22,7 @@ _TAKERS = (
     "host/handle.stale",
     level="L2",
     clauses=("host.handle.stale_refused",),
+    needs=("handle.checked",),
     kernels=("probe_host",),
     calls=tuple(f"{name}:InvalidResourceHandle" for name in _TAKERS),
 )

@@ -15,7 +15,7 @@ from tutti_hal.conformance_tests.seen import Facts, Seen
 _LIMIT_NS = 400_000
 
 #: What the contract lets a launch be refused with for its geometry.
-_GEOMETRY = ("InvalidConfiguration", "InvalidValue", "LaunchOutOfResources")
+_GEOMETRY = ("InvalidConfiguration", "InvalidValue", "LaunchOutOfResources", "CooperativeLaunchTooLarge")
 
 
 def _geometries(run: Run) -> dict[str, tuple[Any, Any, int]]:

@@ -75,7 +75,8 @@ def _(seen: Seen) -> None:
             seen.equal(ranges, f"beginning of {kind} memory", base, row["address"])
             seen.holds(ranges, f"{kind} memory has its 10001 bytes", 10_001 <= size <= 10_001 + (2 << 20), size)
     seen.equal(clause, "kind of memory of the program", seen["unregistered"], "Unregistered")
-    seen.refused(ranges, "the range of memory that was freed", seen["gone"], "InvalidArgument", "InvalidValue")
+    said = ("InvalidValue", "SymbolNotFound")
+    seen.refused(ranges, "the range of memory that was freed", seen["gone"], "InvalidArgument", *said)
 
 
 @case(

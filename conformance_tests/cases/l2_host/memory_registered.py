@@ -79,7 +79,8 @@ def _(seen: Seen) -> None:
         name = "HostMemoryAlreadyRegistered"
         seen.refused(twice, f"registering again: {which}", one, "InvalidArgument", name)
     seen.equal(twice, "whether a registration ends at its middle", seen["inside"]["refused"], True)
-    seen.refused(twice, "registering allocated memory", seen["known"], "InvalidArgument", "HostMemoryAlreadyRegistered")
+    names = ("HostMemoryAlreadyRegistered", "InvalidValue")
+    seen.refused(twice, "registering allocated memory", seen["known"], "InvalidArgument", *names)
     seen.equal(twice, "registering all of it after that", seen["again"], {"refused": False})
 
 

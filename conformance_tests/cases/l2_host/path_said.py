@@ -36,7 +36,9 @@ _LIMIT_S = 60
 def path_said(run: Run) -> Observations:
     """A verb that prints a result names the profile, the arch and the kind of controller that it used."""
     # The software controllers have threads of their own, for which a simulated arch has no room.
-    archs = [arch for arch in run.profile.record.archs if not facts_of(run.profile, arch).simulated]
+    known = run.profile.record.archs
+    here = [arch for arch in run.profile.backend.probe.archs if arch in known] or list(known)
+    archs = [arch for arch in here if not facts_of(run.profile, arch).simulated]
     words, last = _RESULTS[str(run.axes["result"])]
     profile = f"{run.profile.vendor}:{archs[-1 if last else 0]}"
     sent = run.scratch / "sent"

@@ -81,7 +81,6 @@ def fork_beside(subject: Subject, _: Any) -> dict[str, Any]:
         child = os.fork()
         if child == 0:
             tries = {
-                "count": refusal(lambda: device.call("GetDeviceCount", out(device, "int *"))),
                 "allocate": refusal(lambda: device.allocate(64)),
                 "synchronize": refusal(stream.synchronize),
                 "copy": refusal(lambda: stream.copy(memory, bytes(1024))),
@@ -108,7 +107,7 @@ def ask_free(device: Any, address: int) -> dict[str, Any]:
 
 @case("host/process.fork", level="L2", clauses=("host.fork.child_refused",), per=Per.VENDOR, quick=False, budget_s=20.0)
 def fork(run: Run) -> Observations:
-    """A child of fork is refused whatever it asks, at once, and its parent works on undisturbed."""
+    """A child of fork is refused whatever it asks of the device, at once, and its parent works on undisturbed."""
     return {"there": apart(run, f"{__name__}:fork_beside")}
 
 
@@ -120,9 +119,7 @@ def _(seen: Seen) -> None:
         return
     answer = there["answer"]
     seen.equal(clause, "how the child ended", answer["status"], 0)
-    seen.equal(
-        clause, "what the child tried", sorted(answer["tries"]), ["allocate", "copy", "count", "free", "synchronize"]
-    )
+    seen.equal(clause, "what the child tried", sorted(answer["tries"]), ["allocate", "copy", "free", "synchronize"])
     for name, one in answer["tries"].items():
         seen.refused(clause, f"the child's {name}", one, "RuntimeFailure", "InitializationError")
     for when, found in zip(("before", "after"), answer["found"], strict=True):

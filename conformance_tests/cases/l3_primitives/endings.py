@@ -27,6 +27,7 @@ _LINE_BYTES = 64
     axes={"victim": ("first", "last")},
     kernels=("probe_control",),
     primitives=("control.trap", "store.relaxed.system.u32"),
+    fails_device=True,
 )
 def trap(run: Run) -> Observations:
     """A launch without a victim ends well; in a second one a thread traps between two stores.

@@ -42,6 +42,15 @@ def _crowd(run: Run) -> tuple[int, int, int]:
     return (2, 6, 12) if run.world is not None else (4, 64, 48)
 
 
+def _halves(run: Run) -> tuple[int, int]:
+    """Threads that do the same side by side, and turns of which one is noted.
+
+    Lanes of a wave that differ may run one after the other, and a launch's blocks begin one after the other: so waves
+    differ, and turn for long enough to meet.
+    """
+    return (1, 1) if run.world is not None else (run.facts.wave_width, 64)
+
+
 @case(
     "prim/word.move",
     level="L3",
@@ -97,22 +106,25 @@ def word_contend(run: Run) -> Observations:
         notes = run.buffer(blocks * count * rounds * made.itemsize, "device")
         word = cells[2 * made.itemsize : 3 * made.itemsize]
         kernel = run.kernel("probe_memory", name)
-        run.launch(kernel, blocks, count, word, run.array(stored, "device"), notes, rounds)
+        run.launch(kernel, blocks, count, word, run.array(stored, "device"), notes, rounds, *_halves(run))
         seen.append(run.read(notes, made.dtype, (blocks, count, rounds)))
         after.append(run.read(cells, made.dtype))
-    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after)}
+    group = _halves(run)[0]
+    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after), "group": group}
 
 
-def _writes(blocks: int, count: int) -> Array:
+def _writes(blocks: int, count: int, group: int) -> Array:
     """Which threads of a contending launch write, by block and thread; the others read."""
-    writes: Array = (np.arange(blocks * count).reshape(blocks, count) + np.arange(blocks)[:, None]) % 2 == 0
+    groups = np.arange(blocks * count).reshape(blocks, count) // group
+    writes: Array = (groups + np.arange(blocks)[:, None]) % 2 == 0
     return writes
 
 
 @word_contend.judge
 def _(seen: Seen) -> None:
     found, around, after = seen["seen"], seen["around"], seen["after"]
-    writes = _writes(*found.shape[1:3])
+    _, blocks, count = found.shape[:3]
+    writes = _writes(blocks, count, seen["group"])
     stored = seen["stored"].reshape(-1, 2)[writes.reshape(-1)].reshape(-1)
     read = found[:, ~writes]
     if len(np.unique(read)) < 2:
@@ -179,16 +191,18 @@ def vector_contend(run: Run) -> Observations:
         cells = run.array(around, memory)
         notes = run.buffer(blocks * count * rounds * 16, "device")
         kernel = run.kernel("probe_memory", f"vector_contend_{SCOPES[str(run.axes['scope'])]}")
-        run.launch(kernel, blocks, count, cells[16:32], run.array(stored, "device"), notes, rounds)
+        run.launch(kernel, blocks, count, cells[16:32], run.array(stored, "device"), notes, rounds, *_halves(run))
         seen.append(run.read(notes, np.uint32, (blocks, count, rounds, 4)))
         after.append(run.read(cells, np.uint32, (-1, 4)))
-    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after)}
+    group = _halves(run)[0]
+    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after), "group": group}
 
 
 @vector_contend.judge
 def _(seen: Seen) -> None:
     clause, found, around, after = "prim.vector.words_atomic", seen["seen"], seen["around"], seen["after"]
-    writes = _writes(*found.shape[1:3])
+    _, blocks, count = found.shape[:3]
+    writes = _writes(blocks, count, seen["group"])
     stored = seen["stored"].reshape(-1, 2, 4)[writes.reshape(-1)].reshape(-1, 4)
     read = found[:, ~writes].reshape(-1, 4)
     if len(np.unique(read[:, 0])) < 2:

@@ -1,6 +1,7 @@
 """The long forms of what `.ci/gates.py` runs short: each a part with a budget, its result kept in docs/nightly.json.
 
     python .ci/nightly.py [PART...]     all parts, or those named; a part's result is written when the part ends
+    python .ci/nightly.py --limit S PART...    campaigns and soak end within S seconds, complete or not
     python .ci/nightly.py --age         how old docs/nightly.json is: days, and product files changed since
 
 A part passes, fails, is *incomplete* where its time was over before its work, or is *not run*, with the reason. To add
@@ -79,6 +80,7 @@ class Part:
         what: for a person.
         counts: numbers out of what it printed on standard output.
         strict: an exit status of 2 is a failure, too.
+        time_limit_s: that it is told to end within, by an option of its own; 0 where it has none.
         absent: why it cannot run here, None where it can.
         on_request: why it runs only when it is named; empty where it always does.
     """
@@ -89,6 +91,7 @@ class Part:
     what: str
     counts: Callable[[str], dict[str, Any]] = lambda _: {}
     strict: bool = False
+    time_limit_s: int = 0
     absent: Callable[[], str | None] = lambda: None
     on_request: str = ""
 
@@ -99,50 +102,26 @@ PARTS = (
     Part(
         "campaign",
         2700,
-        (
-            *CAMPAIGN,
-            *["--wide", "--commands", "10000000", "--time-limit", "2400", "--save", "out/nightly/campaign-wide.json"],
-        ),
+        (*CAMPAIGN, "--wide", "--commands", "10000000", "--save", "out/nightly/campaign-wide.json"),
         "10,000,000 commands of random workloads with random faults, in real time",
         _of_json("commands", "asked", "trials", "unexplained", "by_arch", "examined", "seed", "wrong"),
+        time_limit_s=2400,
     ),
     Part(
         "campaign-simulated",
         900,
-        (
-            *CAMPAIGN,
-            *[
-                "--commands",
-                "500000",
-                "--seed",
-                "1000000",
-                "--time-limit",
-                "600",
-                "--save",
-                "out/nightly/campaign.json",
-            ],
-        ),
+        (*CAMPAIGN, "--commands", "500000", "--seed", "1000000", "--save", "out/nightly/campaign.json"),
         "500,000 commands more, deeper: stops, refusals, late completions, random and PCT schedules",
         _of_json("commands", "asked", "trials", "by_arch", "examined", "seed", "wrong"),
+        time_limit_s=600,
     ),
     Part(
         "soak",
         2700,
-        (
-            *SOAK,
-            *[
-                "--commands",
-                "100000000",
-                "--slice",
-                "2500000",
-                "--time-limit",
-                "2400",
-                "--state",
-                "out/nightly/soak-state.json",
-            ],
-        ),
+        (*SOAK, "--commands", "100000000", "--slice", "2500000", "--state", "out/nightly/soak-state.json"),
         "100,000,000 commands over the null controller, from 0 and from just below 2^32, 2^48 and 2^63 commands",
         _of_json("commands", "asked", "complete", "starts"),
+        time_limit_s=2400,
     ),
     Part(
         "fuzz",
@@ -181,8 +160,8 @@ PARTS = (
 )
 
 
-def run(part: Part) -> dict[str, Any]:
-    """Run a part in a process group of its own: its row of the summary."""
+def run(part: Part, limit_s: int) -> dict[str, Any]:
+    """Run a part in a process group of its own: its row of the summary. If it can, it ends within ``limit_s``."""
     print(f"== {part.name}: {part.what} (budget {part.budget_s} s)", flush=True)
     OUT.mkdir(parents=True, exist_ok=True)
     _renew(part)
@@ -191,7 +170,8 @@ def run(part: Part) -> dict[str, Any]:
     with said.open("w", encoding="utf-8") as out:
         # libFuzzer and pytest speak on different streams: what is counted is looked for in both.
         error = subprocess.STDOUT if part.counts in (_of_fuzzer, _of_pytest) else None
-        process = subprocess.Popen(part.command, cwd=ROOT, start_new_session=True, stdout=out, stderr=error)
+        limit = ("--time-limit", str(min(part.time_limit_s, limit_s))) if part.time_limit_s else ()
+        process = subprocess.Popen([*part.command, *limit], cwd=ROOT, start_new_session=True, stdout=out, stderr=error)
         reason = ""
         try:
             code = process.wait(timeout=part.budget_s)
@@ -307,6 +287,9 @@ def main(words: list[str]) -> int:
     if words == ["--age"]:
         print(age())
         return 0
+    limit_s = 1 << 30
+    if words[:1] == ["--limit"] and len(words) > 1 and words[1].isdigit():
+        limit_s, words = int(words[1]), words[2:]
     known = {part.name for part in PARTS}
     unknown = [name for name in words if name not in known]
     if unknown:
@@ -318,7 +301,7 @@ def main(words: list[str]) -> int:
             continue
         reason = part.absent() or (part.on_request if part.name not in words else "")
         where = _where()  # as it begins: the tree may change while it runs
-        row = {"verdict": "not run", "reason": reason} if reason else run(part)
+        row = {"verdict": "not run", "reason": reason} if reason else run(part, limit_s)
         failed = failed or row["verdict"] == "FAIL"
         record(part, row, where)
         print(

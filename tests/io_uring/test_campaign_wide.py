@@ -13,7 +13,7 @@ from tutti_hal.conformance_tests.campaign import __main__ as command
 from tutti_hal.conformance_tests.campaign.session import attempt as narrow_attempt
 from tutti_hal.conformance_tests.campaign.steps import Setting, Space
 from tutti_hal.conformance_tests.campaign.wide.blocks import Blocks
-from tutti_hal.conformance_tests.campaign.wide.draw import draw
+from tutti_hal.conformance_tests.campaign.wide.draw import Generator, draw
 from tutti_hal.conformance_tests.campaign.wide.execution import execute_wide, pattern, tags_of
 from tutti_hal.conformance_tests.campaign.wide.model import judge_wide
 from tutti_hal.conformance_tests.campaign.wide.session import attempt, load, repeatable, save, wide_campaign
@@ -206,6 +206,12 @@ def test_a_seed_draws_one_trial_and_a_file_keeps_it() -> None:
     one, two = (draw(ARCH, 7, "recovery", 500).to_json() for _ in range(2))
     assert one == two != draw(ARCH, 8, "recovery", 500).to_json()
     assert WideTrial.from_json(one).to_json() == one
+
+
+def test_every_seed_draws_queues_that_the_drives_have() -> None:
+    for seed in range(300):
+        options = Generator(np.random.default_rng(seed), "faults").setting.options
+        assert max(options["depth"], options.get("cq_depth", 0)) <= 1024
 
 
 # ---- planted faults ----

@@ -33,6 +33,9 @@ _DATA_BYTES = 6 << 20
 _BATCH_BYTES = 4 << 20
 _BATCH_COMMANDS = 4096
 
+#: Entries of a queue at most: the drives' MQES.
+_MOST_ENTRIES = 1024
+
 #: What a command may take in the mix where some have no end. Real time: long for a drive, short for who waits.
 _LIMIT_NS = 300_000_000
 
@@ -120,7 +123,7 @@ class Generator:
             "batch_limit": _BATCH_COMMANDS,
             "use_sgl": pick((True, False)),
         }
-        if self._random.random() < 0.2:
+        if self._random.random() < 0.2 and 4 * depth <= _MOST_ENTRIES:
             options |= {"cq_depth": 4 * depth, "command_limit": 3 * depth}
         timely = self._mix != "recovery"
         if not timely:

@@ -164,22 +164,39 @@ class BufferDma:
         Raises:
             TuttiError: the device has none, or the IOMMU refused the range.
         """
-        rounded = -(-nbytes // alignment) * alignment
+        return self._allocate([-(-nbytes // alignment) * alignment], contiguous, alignment)
+
+    def scatter(self, lengths: Sequence[int], alignment: int = 4096) -> BufferMemory:
+        """Memory whose runs on the bus have these lengths, in units of the alignment; no two of them touch.
+
+        Raises:
+            TuttiError: as `allocate`.
+        """
+        return self._allocate([length * alignment for length in lengths], True, alignment)
+
+    def _allocate(self, parts: Sequence[int], contiguous: bool, alignment: int) -> BufferMemory:
+        rounded = sum(parts)
         buffer = self._device.allocate(rounded + alignment, self._kind)
         base = buffer.host_address if self._kind.host_visible else buffer.address
         skip = -base % alignment
-        try:
-            runs = self._iommu.map(base + skip, rounded, alignment, contiguous=contiguous)
-        except BaseException:
-            buffer.close()
-            raise
+        runs: list[BusRun] = []
+        mapped: list[int] = []
 
         def release() -> None:
-            del self.live[memory.address]
-            if not self._iommu.closed:
-                self._iommu.unmap(base + skip)
+            self.live.pop(buffer.address + skip, None)
+            for at in mapped if not self._iommu.closed else ():
+                self._iommu.unmap(at)
             buffer.close()
 
+        try:
+            at = base + skip
+            for nbytes in parts:
+                runs += self._iommu.map(at, nbytes, alignment, contiguous=contiguous)
+                mapped.append(at)
+                at += nbytes
+        except BaseException:
+            release()
+            raise
         memory = BufferMemory(buffer, skip, rounded, base + skip, runs, release)
         self.live[memory.address] = rounded
         memory.write(0, bytes([self._stale]) * rounded)

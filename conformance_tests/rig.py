@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tutti_hal.conformance_tests.ablations import limits
 from tutti_hal.conformance_tests.controller_mutations import CONTROLLER_MUTATIONS, mutation
-from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, bring_up, drive, placements, serve
+from tutti_hal.conformance_tests.drives import BLOCK, BufferDma, BufferMemory, bring_up, drive, placements, serve
 from tutti_hal.conformance_tests.oracle.host import Host
 from tutti_hal.conformance_tests.oracle.nvme import CC, CSTS
 from tutti_hal.errors import RuntimeFailure
@@ -138,6 +138,7 @@ class Rig:
         iommus: the one that each drive is behind, the same for all of them unless they are apart.
         mappings: `memory` as each drive reaches it.
         memory: registered as `buffer`; reach it by :meth:`put` and :meth:`get`.
+        beside: the memory for metadata that is registered with it; None where there is none.
     """
 
     def __init__(
@@ -152,6 +153,10 @@ class Rig:
         places: Mapping[str, str] | None = None,
         stale: int = 0,
         apart: bool = False,
+        lengths: Sequence[int] | None = None,
+        piece: int | None = None,
+        metadata_bytes: int = 0,
+        tags: tuple[int, int] = (0, 0xFFFF),
     ) -> None:
         """Make one.
 
@@ -166,6 +171,10 @@ class Rig:
                 the record has it.
             stale: what the memory of completion queues holds before the queues are made.
             apart: each drive is behind an IOMMU of its own, and so reaches the same memory at other bus addresses.
+            lengths: of the runs of the registered memory, in pages, instead of `data_bytes` and `contiguous`.
+            piece: as the memory is registered.
+            metadata_bytes: of the memory for metadata that is registered with it; none when 0.
+            tags: application tag and its mask.
 
         Raises:
             TuttiError: whatever the ring, a drive or the device refuses.
@@ -183,6 +192,7 @@ class Rig:
             for number, iommu in enumerate(self.iommus):
                 taken = BufferDma(run.device, iommu, "mapped").allocate((1 + number) << 14, contiguous=True)
                 self._stack.callback(taken.close)
+        self._lengths, self._piece, self._metadata_bytes, self._tags = lengths, piece, metadata_bytes, tags
         self._make(options or {}, drives, data_bytes, contiguous, places or {}, stale)
         for rule in faults:
             self.controllers[0].inject(rule)
@@ -204,8 +214,16 @@ class Rig:
         ]
         page = max(handle.page_bytes for handle in self.handles)
         first = self.iommus[0]
-        self.memory = self._dma("data", places, first).allocate(data_bytes, contiguous=contiguous, alignment=page)
+        dma = self._dma("data", places, first)
+        if self._lengths is not None:
+            self.memory = dma.scatter(self._lengths, alignment=page)
+        else:
+            self.memory = dma.allocate(data_bytes, contiguous=contiguous, alignment=page)
         stack.callback(self.memory.close)
+        self.beside = None
+        if self._metadata_bytes:
+            self.beside = dma.allocate(self._metadata_bytes, contiguous=True, alignment=page)
+            stack.callback(self.beside.close)
         self.mappings = [self.memory]
         for iommu in self.iommus[1:]:
             again = self.memory
@@ -219,13 +237,15 @@ class Rig:
                 dma=BufferDma(run.device, iommu, "mapped"),
                 sq_dma=self._dma("submission_queue", places, iommu),
                 cq_dma=self._dma("completion_queue", places, iommu, stale),
+                application_tag=self._tags[0],
+                application_mask=self._tags[1],
             )
             for handle, iommu in zip(self.handles, self.iommus, strict=True)
         ]
         self.options = RingOptions(**self._sizes() | dict(options))
         self.ring = Ring.init_queue(run.device, over, self.options, templates=run.subject.templates)
         stack.callback(self.ring.close)
-        self.buffer = self.ring.register(self.mappings)
+        self.buffer = self.ring.register(self.mappings, metadata=self.beside, piece=self._piece)
         self.stream: Stream = stack.enter_context(run.device.create_stream())
 
     def _dma(self, what: str, places: Mapping[str, str], iommu: Iommu, stale: int = 0) -> BufferDma:
@@ -251,24 +271,37 @@ class Rig:
 
     # ---- data ----
 
-    def put(self, values: Any = b"", offset: int = 0) -> None:
-        """Spoil the whole memory, then put bytes or an array at ``offset``."""
+    def put(self, values: Any = b"", offset: int = 0, where: BufferMemory | None = None) -> None:
+        """Spoil the whole memory, then put bytes or an array at ``offset``; of `memory`, or of `beside`."""
         import numpy as np
 
-        image = np.full(self.memory.nbytes, SPOILT, np.uint8)
+        memory = where or self.memory
+        image = np.full(memory.nbytes, SPOILT, np.uint8)
         data = np.frombuffer(bytes(values), np.uint8)
         image[offset : offset + len(data)] = data
-        self.stream.copy(self.memory.buffer.part(self.memory.skip, len(image)), image)
+        self.stream.copy(memory.buffer.part(memory.skip, len(image)), image)
         self.stream.synchronize()
 
-    def get(self, nbytes: int | None = None) -> np.ndarray[Any, Any]:
+    def get(self, nbytes: int | None = None, where: BufferMemory | None = None) -> np.ndarray[Any, Any]:
         """The memory's first bytes; all of them by default."""
         import numpy as np
 
-        image = np.zeros(self.memory.nbytes if nbytes is None else nbytes, np.uint8)
-        self.stream.copy(image, self.memory.buffer.part(self.memory.skip, len(image)))
+        memory = where or self.memory
+        image = np.zeros(memory.nbytes if nbytes is None else nbytes, np.uint8)
+        self.stream.copy(image, memory.buffer.part(memory.skip, len(image)))
         self.stream.synchronize()
         return image
+
+    def entries(self) -> np.ndarray[Any, Any]:
+        """The submission queue of the first drive's first queue, 16 double words an entry, as it lies in memory.
+
+        Needs a queue that lies in host memory.
+        """
+        import numpy as np
+
+        pair = self.handles[0].pairs[0]
+        raw = pair.sq_memory.read(0, pair.depth * 64)
+        return np.frombuffer(raw, np.uint32).reshape(-1, 16).copy()
 
     # ---- requests ----
 

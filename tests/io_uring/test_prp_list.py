@@ -54,6 +54,29 @@ def test_every_transfer_finds_its_pages(data: st.DataObject, shift: int, pages: 
     assert walk(memory, start, last - first + 1, page_bytes) == [int(a) for a in addresses[first : last + 1]]
 
 
+@given(shift=st.sampled_from([9, 12]), pages=st.integers(1, 1300), power=st.integers(0, 6), data=st.data())
+def test_in_pieces_every_place_holds_a_page(shift: int, pages: int, power: int, data: st.DataObject) -> None:
+    page_bytes, piece = 1 << shift, 1 << power
+    layout = plan(pages, page_bytes, piece)
+    assert (layout.pages, layout.skewed_pages) == (-(-pages * 8 // page_bytes), 0)
+    addresses = np.arange(1, pages + 1, dtype=np.uint64) * np.uint64(3 * page_bytes)
+    bus = (np.arange(layout.pages, dtype=np.uint64) * np.uint64(2) + np.uint64(1 << 30)) * np.uint64(page_bytes)
+    memory = {int(address): row for address, row in zip(bus, fill(layout, addresses, bus), strict=True)}
+    start = data.draw(st.integers(0, (pages - 1) // piece)) * piece
+    last = data.draw(st.integers(start, min(start + piece, pages) - 1))
+    first = data.draw(st.integers(start, last))
+    if last - first >= 2:
+        row, place = divmod(first + 1, layout.entries)
+        found = walk(memory, int(bus[row]) + 8 * place, last - first, page_bytes)
+        assert found == [int(a) for a in addresses[first + 1 : last + 1]]
+
+
+def test_a_second_list_only_where_a_transfer_may_need_it() -> None:
+    assert plan(511, 4096).skewed_pages == 0
+    assert plan(512, 4096).skewed_pages == 2
+    assert plan(4096, 4096, 1024).skewed_pages > 0, "a piece of more than a list page goes through a chain"
+
+
 def test_without_the_skewed_list_a_pointer_is_read_as_data() -> None:
     """Why there are two: the walker itself shows the fault of one."""
     page_bytes, pages = 64, 30

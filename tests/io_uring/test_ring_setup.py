@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from rig import BLOCK, BufferDma, Rig, drive
 
-from tutti_hal.errors import DepthInvalid, NamespaceAbsent, NamespaceInvalid
-from tutti_hal.io_uring import Drive, RingOptions, State, succeeded
+from tutti_hal.errors import BufferInvalid, DepthInvalid, NamespaceAbsent, NamespaceInvalid, RequestInvalid
+from tutti_hal.io_uring import Drive, Protect, RingOptions, State, succeeded
 from tutti_hal.nvme.queues import NamespaceInfo
 from tutti_hal.nvme.software import FaultAction, FaultRule, MemoryNamespace
 
@@ -28,30 +28,74 @@ def options(**fields: object) -> RingOptions:
 # ---- formats ----
 
 
-def test_separate_metadata_are_refused_before_any_queue_is_made() -> None:
-    """Without MPTR a drive would move them to and from address 0."""
-    spaces = (
-        MemoryNamespace(nsid=1, blocks=4096, lba_shift=9),
-        MemoryNamespace(nsid=2, blocks=64, lba_shift=9, metadata_bytes=8),
-    )
-    seen = []
+def test_separate_metadata_need_memory_of_their_own() -> None:
+    """Without it a drive would move them to and from address 0."""
+    spaces = (MemoryNamespace(nsid=2, blocks=64, lba_shift=9, metadata_bytes=8),)
+    with Rig("threads-w32", options(), drives=[drive(namespaces=spaces)]) as rig:
+        iocb, (target,) = rig.ring.get_iocb(), rig.ring.targets
+        with pytest.raises(BufferInvalid, match="8 bytes of metadata a block apart, and the buffer has no memory"):
+            iocb.read(target, 0, 512, rig.buffer, 0)
+        pieces = rig.dma.allocate(64 * 4096)
+        assert len(pieces.runs) > 1
+        with pytest.raises(BufferInvalid, match=r"runs of bus addresses: a command names metadata by one address"):
+            rig.ring.register(rig.memory, metadata=pieces)
+        beside = rig.dma.allocate(4096, contiguous=True)
+        buffer = rig.ring.register(rig.memory, metadata=beside)
+        for error, offset, count, message in (
+            (RequestInvalid, 256, 1, "has offset 256, and its metadata lie apart"),
+            (BufferInvalid, 512 * 512, 1, "up to byte 4104 of a metadata memory of 4096"),
+            (BufferInvalid, 500 * 512, 13, "up to byte 4104 of a metadata memory of 4096"),
+        ):
+            with pytest.raises(error, match=message):
+                iocb.read(target, 0, count * 512, buffer, offset)
+        assert len(iocb) == 0
+        with pytest.raises(RequestInvalid, match=r"asks for .*GUARD.*, and the namespace has no"):
+            iocb.read(target, 0, 512, buffer, 0, protect=Protect.GUARD)
 
-    def remember(_: Rig, one: Drive) -> Drive:
-        seen.append(one.handle)
-        one.handle.create_queue_pair = pytest.fail  # type: ignore[method-assign]
-        return one
 
-    with pytest.raises(NamespaceInvalid, match="over drive 0: namespace 2 has 8 bytes of separate metadata"):
-        Rig("threads-w32", options(), drives=[drive(namespaces=spaces)], adjust=remember)
-    assert len(seen) == 1
-
-
-def test_protection_information_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No software controller has it, so the handle is made to say so."""
+@pytest.mark.parametrize("told", [{"protection": 4}, {"protection": 1, "metadata_bytes": 0}])
+def test_protection_information_of_no_known_kind_is_refused(
+    monkeypatch: pytest.MonkeyPatch, told: dict[str, int]
+) -> None:
     honest = NamespaceInfo.of
-    monkeypatch.setattr(NamespaceInfo, "of", lambda *a: replace(honest(*a), protection=1))
-    with pytest.raises(NamespaceInvalid, match="protection information of type 1"):
+    monkeypatch.setattr(NamespaceInfo, "of", lambda *a: replace(honest(*a), **told))
+    with pytest.raises(NamespaceInvalid, match=f"protection information of type {told['protection']} in 0 bytes"):
         Rig("threads-w32", options())
+
+
+def test_a_reference_tag_of_type_3_cannot_be_checked() -> None:
+    spaces = (MemoryNamespace(nsid=1, blocks=64, lba_shift=9, metadata_bytes=8, metadata_inline=True, protection=3),)
+    with (
+        Rig("threads-w32", options(), drives=[drive(namespaces=spaces)]) as rig,
+        pytest.raises(RequestInvalid, match="checks the reference tag, and the protection information is of type 3"),
+    ):
+        rig.ring.get_iocb().read(rig.ring.targets[0], 0, 520, rig.buffer, 0, protect=Protect.REFERENCE)
+
+
+def test_tags_of_more_than_sixteen_bits_are_refused() -> None:
+    with pytest.raises(RequestInvalid, match="application_tag=65536"):
+        Rig("threads-w32", options(), adjust=lambda _, one: replace(one, application_tag=1 << 16))
+
+
+# ---- pieces ----
+
+
+def test_pieces_that_cannot_be_are_refused() -> None:
+    with Rig("threads-w32", options()) as rig:
+        for piece, message in ((0, "a piece of 0"), (12288, "a piece of 12288"), (2048, "the drive's page is 4096")):
+            with pytest.raises(BufferInvalid, match=message):
+                rig.ring.register(rig.memory, piece=piece)
+        buffer = rig.ring.register(rig.memory, piece=16384)
+        iocb, (target,) = rig.ring.get_iocb(), rig.ring.targets
+        for offset, count in ((512, 32), (16384 - 512, 2)):
+            with pytest.raises(RequestInvalid, match="of a buffer in pieces of 16384"):
+                iocb.read(target, 0, 512 * count, buffer, offset)
+        iocb.read(target, 0, 512 * 32, buffer, 16384)
+        assert iocb.command_count == 1
+        # At a piece, over three of them: one command each.
+        iocb.read(target, 0, 512 * 70, buffer, 16384)
+        assert iocb.packed["block_count"][1:].tolist() == [32, 32, 6]
+        assert len(iocb) == 2
 
 
 def test_inline_metadata_are_data_of_the_request() -> None:

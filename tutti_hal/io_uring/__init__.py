@@ -3,7 +3,7 @@
 from tutti_hal.io_uring.batch import Batch, Operation, RegisteredBuffer, Target
 from tutti_hal.io_uring.completion import completion_dtype, succeeded
 from tutti_hal.io_uring.iocb import Iocb
-from tutti_hal.io_uring.layout import Access, Health, State, Why
+from tutti_hal.io_uring.layout import Access, Health, Protect, State, Why
 from tutti_hal.io_uring.options import Drive, RingOptions
 from tutti_hal.io_uring.recovery import QueueRecovery, RecoveryLimits, Step, StepFailure
 from tutti_hal.io_uring.ring import Ring
@@ -16,6 +16,7 @@ __all__ = [
     "Health",
     "Iocb",
     "Operation",
+    "Protect",
     "QueueRecovery",
     "QueueStatistics",
     "RecoveryLimits",

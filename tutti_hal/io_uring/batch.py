@@ -5,14 +5,22 @@ Everything here is arithmetic on arrays: the work of the CPU does not grow by ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tutti_hal.errors import BatchFull, BufferInvalid, LbaOutOfRange, NamespaceAbsent, RequestInvalid
+from tutti_hal.io_uring.checks import (
+    broadcast,
+    check_metadata,
+    check_protection,
+    refuse_any,
+    split_at_pieces,
+    whole,
+)
 from tutti_hal.io_uring.completion import merge
-from tutti_hal.io_uring.layout import Access
+from tutti_hal.io_uring.layout import Access, Protect
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Force unit access, in dword 12 of reads and writes.
 FUA = 1 << 30
+
+_UNPROTECTED = Protect(0)
 
 
 class Operation(IntEnum):
@@ -34,7 +44,22 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True)
 class Target:
-    """A namespace as the ring reaches it: row of the device's table, and what bounds a request."""
+    """A namespace as the ring reaches it: row of the device's table, and what bounds a request.
+
+    Attributes:
+        row: of the device's table.
+        drive: the ring's number of it.
+        nsid: the namespace.
+        block_bytes: that one block takes in the buffer; metadata counted where they are inline.
+        blocks: of the namespace.
+        max_blocks: of one command.
+        lba_bytes: data bytes of a block; 0 stands for `block_bytes`.
+        action_block_bytes: as `block_bytes`, with `Protect.ACTION`; 0 stands for `block_bytes`.
+        metadata_bytes: that one block takes in metadata memory of its own.
+        action_metadata_bytes: likewise, with `Protect.ACTION`.
+        protection: type of protection information, 0 for none.
+        application_tag, application_mask: of `Drive`.
+    """
 
     row: int
     drive: int
@@ -42,6 +67,18 @@ class Target:
     block_bytes: int
     blocks: int
     max_blocks: int
+    lba_bytes: int = 0
+    action_block_bytes: int = 0
+    metadata_bytes: int = 0
+    action_metadata_bytes: int = 0
+    protection: int = 0
+    application_tag: int = 0
+    application_mask: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("lba_bytes", "action_block_bytes"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, self.block_bytes)
 
 
 @dataclass(frozen=True)
@@ -49,12 +86,24 @@ class RegisteredBuffer:
     """Memory that drives may move data to and from; ``row`` names it in requests.
 
     The address is the caller's memory: it must live, and stay registered, until no request uses it.
+
+    Attributes:
+        row: in requests.
+        address, nbytes: of the data.
+        access: what the drives may do with it.
+        metadata_address, metadata_nbytes: of the metadata memory; 0 where there is none.
+        piece: bytes of which no command crosses a multiple; 0 for none.
+        descriptor_bytes: retained for it, of all drives: lists, tables, records, and what allocation rounds up.
     """
 
     row: int
     address: int
     nbytes: int
     access: Access
+    metadata_address: int = 0
+    metadata_nbytes: int = 0
+    piece: int = 0
+    descriptor_bytes: int = 0
 
 
 class Batch:
@@ -82,10 +131,13 @@ class Batch:
 
         self._targets = targets
         # What bounds requests, by target: a call may name another target in each request.
-        self._block_bytes, self._blocks, self._max_blocks = (
-            np.array([getattr(target, name) for target in targets], np.uint64)
-            for name in ("block_bytes", "blocks", "max_blocks")
-        )
+        self._bounds = {
+            name: np.array([getattr(target, name) for target in targets], np.uint64)
+            for name in (
+                *("block_bytes", "action_block_bytes", "blocks", "max_blocks", "protection"),
+                *("lba_bytes", "metadata_bytes", "action_metadata_bytes"),
+            )
+        }
         self._classes = classes
         self._buffers = buffers
         self._requests = requests
@@ -115,25 +167,33 @@ class Batch:
         offset: ArrayLike,
         *,
         queue_class: int = 0,
+        protect: Protect = _UNPROTECTED,
     ) -> range:
         """Add reads: ``nbytes`` from block ``lba`` of the namespace into the buffer at ``offset`` bytes.
 
         ``target`` is one namespace for all, or an array with the ``Target.row`` of each request's: requests for many
         drives cost one call. The arrays broadcast against each other; scalars add one request. ``queue_class`` is a
-        place in ``RingOptions.queues``.
+        place in ``RingOptions.queues``. ``protect`` is for namespaces with protection information.
+
+        Inline metadata count in ``nbytes``, unless `Protect.ACTION` keeps them away. Metadata apart move to and from
+        the buffer's metadata memory, and the offset is that of a block. A request above the drive's limit, or over
+        several pieces of the buffer, becomes several commands and has one completion.
 
         Returns:
             The numbers of the requests in this batch, in order: rows of what ``Ring.wait_cqe`` returns.
 
         Raises:
-            RequestInvalid: a length of 0 or no multiple of the block; an offset that is no multiple of 4; a class
-                without queues; numbers that are not whole, or arrays that do not broadcast.
+            RequestInvalid: a length of 0 or no multiple of the block; an offset that is no multiple of 4, of the block
+                where metadata are apart, or of the piece where it must be; a class without queues; protection that the
+                namespace does not have; numbers that are not whole, or arrays that do not broadcast.
             LbaOutOfRange: blocks past the end of the namespace.
-            BufferInvalid: not a live registration, too small, or not registered for this direction.
+            BufferInvalid: not a live registration, too small, without metadata memory that the namespace needs, or not
+                registered for this direction.
             NamespaceAbsent: not a target of this ring, or not the row of one.
             BatchFull: the batch cannot hold so many; nothing was added.
         """
-        return self._transfer(Operation.READ, target, lba, nbytes, buffer, offset, Access.DRIVE_WRITES, 0, queue_class)
+        access, bits = Access.DRIVE_WRITES, 0
+        return self._transfer(Operation.READ, target, lba, nbytes, buffer, offset, access, bits, queue_class, protect)
 
     def write(
         self,
@@ -145,12 +205,11 @@ class Batch:
         *,
         queue_class: int = 0,
         force_unit_access: bool = False,
+        protect: Protect = _UNPROTECTED,
     ) -> range:
         """Add writes, from buffer to namespace; ``force_unit_access`` goes past the drive's cache. As `read`."""
-        bits = FUA if force_unit_access else 0
-        return self._transfer(
-            Operation.WRITE, target, lba, nbytes, buffer, offset, Access.DRIVE_READS, bits, queue_class
-        )
+        access, bits = Access.DRIVE_READS, FUA if force_unit_access else 0
+        return self._transfer(Operation.WRITE, target, lba, nbytes, buffer, offset, access, bits, queue_class, protect)
 
     def compare(
         self,
@@ -161,17 +220,26 @@ class Batch:
         offset: ArrayLike,
         *,
         queue_class: int = 0,
+        protect: Protect = _UNPROTECTED,
     ) -> range:
         """Add compares of the buffer with the namespace; a difference is a status of the drive's. As `read`."""
+        access, bits = Access.DRIVE_READS, 0
         return self._transfer(
-            Operation.COMPARE, target, lba, nbytes, buffer, offset, Access.DRIVE_READS, 0, queue_class
+            Operation.COMPARE, target, lba, nbytes, buffer, offset, access, bits, queue_class, protect
         )
 
     def write_zeroes(
-        self, target: Target | ArrayLike, lba: ArrayLike, nbytes: ArrayLike, *, queue_class: int = 0
+        self,
+        target: Target | ArrayLike,
+        lba: ArrayLike,
+        nbytes: ArrayLike,
+        *,
+        queue_class: int = 0,
+        protect: Protect = _UNPROTECTED,
     ) -> range:
         """Add commands that zero blocks without moving data. As `read`."""
-        return self._transfer(Operation.WRITE_ZEROES, target, lba, nbytes, None, 0, Access(0), 0, queue_class)
+        access = Access(0)
+        return self._transfer(Operation.WRITE_ZEROES, target, lba, nbytes, None, 0, access, 0, queue_class, protect)
 
     def flush(self, target: Target, *, queue_class: int = 0) -> range:
         """Add one flush of the namespace: what completed before it was submitted is durable when it completes."""
@@ -218,8 +286,8 @@ class Batch:
         if isinstance(target, Target):
             self._check_target(target)
             return np.array(target.row, np.uint64)
-        rows = _whole(what, "target", target)
-        _refuse_any(
+        rows = whole(what, "target", target)
+        refuse_any(
             NamespaceAbsent,
             what,
             np.atleast_1d(rows >= np.uint64(len(self._targets))),
@@ -239,30 +307,34 @@ class Batch:
         access: Access,
         bits: int,
         queue_class: int,
+        protect: Protect,
     ) -> range:
         import numpy as np
 
         what = f"pack {operation.name.lower()} requests"
         self._check_class(queue_class)
-        targets, lbas, sizes, offsets = _broadcast(
+        targets, lbas, sizes, offsets = broadcast(
             what, self._target_rows(what, target), lba=lba, nbytes=nbytes, offset=offset
         )
         if buffer is not None:
             self._check_buffer(what, buffer, access)
-        block_bytes, ends, most = self._block_bytes[targets], self._blocks[targets], self._max_blocks[targets]
+        bounds = {name: column[targets] for name, column in self._bounds.items()}
+        action = Protect.ACTION in protect
+        block_bytes = bounds["action_block_bytes" if action else "block_bytes"]
+        ends, most = bounds["blocks"], bounds["max_blocks"]
 
         def of(i: int) -> str:
             to = self._targets[int(targets[i])]
             return f"request {i}, for namespace {to.nsid} of drive {to.drive},"
 
-        _refuse_any(
+        refuse_any(
             RequestInvalid,
             what,
             (sizes == 0) | (sizes % block_bytes != 0),
             lambda i: f"{of(i)} has {int(sizes[i])} bytes",
             lambda i: f"Use a positive multiple of the block, {int(block_bytes[i])} bytes.",
         )
-        _refuse_any(
+        refuse_any(
             RequestInvalid,
             what,
             offsets % np.uint64(4) != 0,
@@ -270,7 +342,7 @@ class Batch:
             lambda _: "Use a multiple of 4: a drive addresses dwords.",
         )
         counts = sizes // block_bytes
-        _refuse_any(
+        refuse_any(
             LbaOutOfRange,
             what,
             (counts > ends) | (lbas > ends - np.minimum(counts, ends)),
@@ -279,13 +351,18 @@ class Batch:
         )
         if buffer is not None:
             room = np.uint64(buffer.nbytes)
-            _refuse_any(
+            refuse_any(
                 BufferInvalid,
                 what,
                 (sizes > room) | (offsets > room - np.minimum(sizes, room)),
                 lambda i: f"{of(i)} takes {int(sizes[i])} bytes at {int(offsets[i])} of a buffer of {buffer.nbytes}",
                 lambda _: "Stay inside the buffer.",
             )
+            beside = bounds["action_metadata_bytes" if action else "metadata_bytes"]
+            check_metadata(what, of, offsets, counts, bounds["lba_bytes"], beside, buffer.metadata_nbytes)
+            if buffer.piece:
+                most = split_at_pieces(what, of, offsets, sizes, block_bytes, most, buffer.piece)
+        check_protection(what, of, bounds["protection"], protect)
         parts = ((counts + most - np.uint64(1)) // most).astype(np.uint32)
         rows = self._reserve(what, parts)
         if len(rows) > len(parts):
@@ -304,7 +381,7 @@ class Batch:
         rows["first_lba"] = lbas
         rows["queue_class"] = queue_class
         rows["buffer"] = 0 if buffer is None else buffer.row
-        rows["command_bits"] = bits
+        rows["command_bits"] = bits | protect
         rows["buffer_offset"] = offsets
         return range(self.request_count - len(parts), self.request_count)
 
@@ -334,45 +411,3 @@ class Batch:
 
         owners = np.concatenate(self._owners) if self._owners else np.empty(0, np.uint32)
         return merge(owners, self.request_count, results)
-
-
-def _whole(what: str, name: str, value: ArrayLike) -> NDArray[np.uint64]:
-    """The value as unsigned 64-bit numbers; refuses what is not a whole number >= 0."""
-    import numpy as np
-
-    array = np.asarray(value)
-    fix = "Pass whole numbers from 0 to 2^64 - 1."
-    if array.dtype.kind == "O":
-        # Python integers above 2^63 arrive so.
-        try:
-            return np.array([int(v) for v in array.ravel()], np.uint64).reshape(array.shape)
-        except (OverflowError, TypeError, ValueError) as error:
-            raise RequestInvalid(what, f"{name} is {value!r}", fix) from error
-    if array.dtype.kind not in "iu":
-        raise RequestInvalid(what, f"{name} has type {array.dtype}", fix)
-    if array.dtype.kind == "i" and bool((array < 0).any()):
-        raise RequestInvalid(what, f"{name} has {int(array.min())}", fix)
-    return array.astype(np.uint64, copy=False)
-
-
-def _broadcast(what: str, *first: NDArray[np.uint64], **named: ArrayLike) -> list[NDArray[np.uint64]]:
-    """All as flat arrays of one length."""
-    import numpy as np
-
-    columns = [*first, *(_whole(what, name, value) for name, value in named.items())]
-    try:
-        return [column.ravel() for column in np.broadcast_arrays(*columns)]
-    except ValueError:
-        shapes = ", ".join(str(column.shape) for column in columns)
-        raise RequestInvalid(
-            what, f"target, lba, nbytes and offset have the shapes {shapes}", "Pass arrays of one length, or scalars."
-        ) from None
-
-
-def _refuse_any(
-    error: type[Any], what: str, bad: NDArray[np.bool_], found: Callable[[int], str], fix: Callable[[int], str]
-) -> None:
-    """Raise for the first request that is bad."""
-    if bad.any():
-        first = int(bad.argmax())
-        raise error(what, found(first), fix(first))

@@ -92,7 +92,6 @@ class DeviceTables:
                 target,
                 options,
                 page_bytes=limits.page_bytes,
-                sgl=options.use_sgl and limits.sgl.usable,
                 queue_first=target.drive * options.queues_per_drive,
                 buffer_first=target.drive * options.buffers,
             )

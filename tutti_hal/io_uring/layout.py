@@ -69,6 +69,20 @@ class Access(IntFlag):
     DRIVE_WRITES = 2
 
 
+class Protect(IntFlag):
+    """What a command has done with protection information; the bits are those of dword 12 (PRINFO).
+
+    The expected reference tag of a block is the low 32 bits of its number; application tag and mask are `Drive`'s.
+    """
+
+    #: PRCHK: the drive checks it, and ends the command with 2/84h, 2/83h, 2/82h where it is not what it should be.
+    REFERENCE = 1 << 26
+    APPLICATION = 1 << 27
+    GUARD = 1 << 28
+    #: PRACT: the drive makes it on writes and takes it away on reads; metadata that are nothing else do not move.
+    ACTION = 1 << 29
+
+
 @cache
 def structs() -> dict[str, Struct]:
     """The shared records by name."""

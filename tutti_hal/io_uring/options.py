@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tutti_hal.errors import DepthInvalid
+from tutti_hal.errors import DepthInvalid, RequestInvalid
 from tutti_hal.io_uring.layout import MAX_COMMANDS
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class Drive:
         sq_dma: where submission queues lie, such as device memory; None takes `dma`.
         cq_dma: where completion queues lie.
         namespaces: the ones to use; None takes all active ones.
+        application_tag: of protection information: what drives write and expect, 16 bits.
+        application_mask: which bits of it they compare.
     """
 
     handle: ControllerHandle
@@ -34,6 +36,14 @@ class Drive:
     sq_dma: Dma | None = None
     cq_dma: Dma | None = None
     namespaces: tuple[int, ...] | None = None
+    application_tag: int = 0
+    application_mask: int = 0xFFFF
+
+    def __post_init__(self) -> None:
+        for name in ("application_tag", "application_mask"):
+            value = getattr(self, name)
+            if not 0 <= value <= 0xFFFF:
+                raise RequestInvalid(f"use a drive with {name}={value}", "it has 16 bits", "Use 0 to 65535.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +68,8 @@ class RingOptions:
         limit_ns: how long a command may take, in the device's clock; also how long a lane waits for a place.
         block: lanes of a block of the kernel, 1 to 256.
         lanes: lanes of a launch at most.
-        use_sgl: address contiguous ranges by one SGL descriptor where the drive can; else always PRPs.
+        use_sgl: address contiguous buffers, and those registered in pieces, by SGLs where the drive can; else always
+            by PRPs.
         first_ticket: for tests of long life: queues begin as if so many commands had gone before, rounded down to
             where both queues are at entry 0. Their words hold 63 bits, which no machine lives to see the end of.
     """

@@ -1,4 +1,4 @@
-"""Registered buffers: memory that requests may name, with its PRP lists, built once for each drive."""
+"""Registered buffers: memory that requests may name, with its descriptors, built once for each drive."""
 
 from __future__ import annotations
 
@@ -7,56 +7,85 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tutti_hal.errors import BufferInvalid
-from tutti_hal.io_uring import prp_list
 from tutti_hal.io_uring.batch import RegisteredBuffer
-from tutti_hal.io_uring.layout import Access, dtype
+from tutti_hal.io_uring.descriptors import Descriptors, describe
+from tutti_hal.io_uring.layout import Access
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from tutti_hal.io_uring.device_tables import DeviceTables
-    from tutti_hal.io_uring.options import Drive
+    from tutti_hal.io_uring.options import Drive, RingOptions
     from tutti_hal.nvme.memory import DmaMemory
 
 
 class Registry:
-    """The registered buffers of a ring, by row. It owns their lists."""
+    """The registered buffers of a ring, by row. It owns their descriptors."""
 
-    def __init__(self, drives: Sequence[Drive], count: int) -> None:
-        self._drives = drives
+    def __init__(self, drives: Sequence[Drive], options: RingOptions) -> None:
+        self._drives, self._use_sgl = drives, options.use_sgl
         #: None where a row is free; batches look into this list.
-        self.buffers: list[RegisteredBuffer | None] = [None] * count
-        self._lists: dict[int, list[DmaMemory]] = {}
+        self.buffers: list[RegisteredBuffer | None] = [None] * options.buffers
+        self._held: dict[int, list[Descriptors]] = {}
 
-    def add(self, mappings: DmaMemory | Sequence[DmaMemory], access: Access, tables: DeviceTables) -> RegisteredBuffer:
+    def add(
+        self,
+        mappings: DmaMemory | Sequence[DmaMemory],
+        access: Access,
+        tables: DeviceTables,
+        *,
+        metadata: DmaMemory | Sequence[DmaMemory] | None,
+        piece: int | None,
+    ) -> RegisteredBuffer:
         """See `Ring.register`."""
-        given = tuple(mappings) if isinstance(mappings, Sequence) else (mappings,)
         what = "register a buffer"
-        if len(given) != len(self._drives) or len({(m.address, m.nbytes) for m in given}) != 1:
-            raise BufferInvalid(
-                what,
-                f"{len(given)} mappings of {len({(m.address, m.nbytes) for m in given})} memories",
-                f"Give one mapping of the same memory for each of {len(self._drives)} drives.",
-            )
+        given = self._mappings(what, mappings)
+        beside = None if metadata is None else self._mappings("register metadata", metadata)
+        if piece is not None and (piece <= 0 or piece & (piece - 1)):
+            raise BufferInvalid(what, f"a piece of {piece} bytes", "Use a power of two, not less than a drive's page.")
         row = next((i for i, buffer in enumerate(self.buffers) if buffer is None), None)
         if row is None:
             raise BufferInvalid(
                 what, f"{len(self.buffers)} are registered", "Unregister one, or raise RingOptions.buffers."
             )
-        lists: list[DmaMemory] = []
-        try:
-            found = [_describe(d, m, access, lists) for d, m in zip(self._drives, given, strict=True)]
-        except BaseException:
-            for memory in lists:
-                memory.close()
-            raise
+        with ExitStack() as undo:
+            found = []
+            for number, (drive, memory) in enumerate(zip(self._drives, given, strict=True)):
+                made = describe(
+                    drive,
+                    memory,
+                    access,
+                    metadata=None if beside is None else beside[number],
+                    piece=piece or 0,
+                    sgl=self._use_sgl and drive.handle.limits.sgl.usable,
+                )
+                undo.callback(made.close)
+                found.append(made)
+            undo.pop_all()
         # From here on the device may know the lists: they are kept, whatever happens.
-        self._lists.setdefault(row, []).extend(lists)
-        tables.write_buffer(row, found)
-        buffer = RegisteredBuffer(row=row, address=given[0].address, nbytes=given[0].nbytes, access=access)
+        self._held.setdefault(row, []).extend(found)
+        tables.write_buffer(row, [made.row for made in found])
+        buffer = RegisteredBuffer(
+            row=row,
+            address=given[0].address,
+            nbytes=given[0].nbytes,
+            access=access,
+            metadata_address=0 if beside is None else beside[0].address,
+            metadata_nbytes=0 if beside is None else beside[0].nbytes,
+            piece=piece or 0,
+            descriptor_bytes=sum(made.nbytes for made in found),
+        )
         self.buffers[row] = buffer
         return buffer
+
+    def _mappings(self, what: str, mappings: DmaMemory | Sequence[DmaMemory]) -> tuple[DmaMemory, ...]:
+        given = tuple(mappings) if isinstance(mappings, Sequence) else (mappings,)
+        memories = len({(m.address, m.nbytes) for m in given})
+        if len(given) != len(self._drives) or memories != 1:
+            raise BufferInvalid(
+                what,
+                f"{len(given)} mappings of {memories} memories",
+                f"Give one mapping of the same memory for each of {len(self._drives)} drives.",
+            )
+        return given
 
     def require(self, buffer: RegisteredBuffer) -> None:
         """Refuses a buffer that is not registered.
@@ -71,39 +100,12 @@ class Registry:
         """Forgets a registered buffer, while no drive reads its lists."""
         tables.write_buffer(buffer.row, [None] * len(self._drives))
         self.buffers[buffer.row] = None
-        for memory in self._lists.pop(buffer.row):
-            memory.close()
+        for made in self._held.pop(buffer.row):
+            made.close()
 
     def release(self, after: ExitStack) -> None:
         """Hands all lists to a stack, which closes them: drives may read them until their queues are gone."""
-        lists, self._lists = self._lists, {}
-        for held in lists.values():
-            for memory in held:
-                after.callback(memory.close)
-
-
-def _describe(drive: Drive, memory: DmaMemory, access: Access, lists: list[DmaMemory]) -> NDArray[np.void]:
-    """The device's record of a buffer for one drive; its list memory is added to ``lists``."""
-    import numpy as np
-
-    page_bytes = drive.handle.page_bytes
-    pages = prp_list.page_addresses(memory.runs, page_bytes)
-    layout = prp_list.plan(len(pages), page_bytes)
-    space = drive.dma.allocate(layout.pages * page_bytes, alignment=page_bytes)
-    lists.append(space)
-    list_pages = prp_list.page_addresses(space.runs, page_bytes)[: layout.pages]
-    space.write(0, prp_list.fill(layout, pages, list_pages).tobytes())
-    table = drive.dma.allocate(8 * layout.pages)
-    lists.append(table)
-    table.write(0, list_pages.tobytes())
-    row = np.zeros((), dtype("ring_buffer"))
-    row["bytes"] = memory.nbytes
-    row["bus"] = memory.runs[0][0]
-    row["contiguous"] = bool((np.diff(pages) == page_bytes).all())
-    row["entries"] = layout.entries
-    row["list"] = space.address
-    row["list_pages"] = table.address
-    row["skewed_pages"] = table.address + 8 * layout.plain_pages
-    row["skew"] = layout.skew
-    row["access"] = access
-    return row
+        all_held, self._held = self._held, {}
+        for held in all_held.values():
+            for made in held:
+                after.callback(made.close)

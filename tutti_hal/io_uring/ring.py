@@ -56,7 +56,7 @@ class Ring:
         self._drives = tuple(drives)
         self._stack = ExitStack()
         self._pairs: list[QueuePair] = []
-        self._registry = Registry(self._drives, options.buffers)
+        self._registry = Registry(self._drives, options)
         self._targets: list[Target] = []
         self._iocbs: list[Iocb] = []
         self._epoch = 0
@@ -87,8 +87,8 @@ class Ring:
             QueueInvalid: a depth that a drive does not allow.
             QueuesRefused: a drive grants fewer queue pairs than `RingOptions.queues` asks for.
             NamespaceAbsent: no drive, or none with an active namespace, or not the one that was named.
-            NamespaceInvalid: a namespace whose format needs more than a data buffer: separate metadata, or protection
-                information.
+            NamespaceInvalid: a namespace with protection information that the ring does not know, or whose block is
+                larger than the drive's transfer limit.
             RingError: kernels cannot reach a drive's doorbells.
             BuildError: the kernel cannot be built for this profile.
         """
@@ -155,21 +155,34 @@ class Ring:
 
     # ---- memory ----
 
-    def register(self, mappings: DmaMemory | Sequence[DmaMemory], access: Access = _BOTH) -> RegisteredBuffer:
-        """Makes memory usable as data of requests, and builds its PRP lists, once.
+    def register(
+        self,
+        mappings: DmaMemory | Sequence[DmaMemory],
+        access: Access = _BOTH,
+        *,
+        metadata: DmaMemory | Sequence[DmaMemory] | None = None,
+        piece: int | None = None,
+    ) -> RegisteredBuffer:
+        """Makes memory usable as data of requests, and builds its PRP lists or SGL descriptors, once.
 
         Args:
             mappings: the memory as each drive reaches it, in the order of the drives; all of one address and length.
                 A ring over one drive may be given the mapping itself.
             access: what the drives may do with it.
+            metadata: memory for the metadata of namespaces that keep them apart, likewise; one run on the bus. The
+                metadata of the buffer's block n (of the namespace's size) begin at n times their size.
+            piece: size of the objects in the buffer, in bytes, a power of two of at least the drives' page: no command
+                crosses a multiple of it. A request that does becomes several commands if it begins at one. It makes
+                descriptors few: one SGL descriptor for a piece, or PRP lists without a second one.
 
         Returns:
             What requests name. The memory must stay mapped until `unregister`.
 
         Raises:
-            BufferInvalid: mappings that do not belong together or to the drives, pages that are not whole, or no room.
+            BufferInvalid: mappings that do not belong together or to the drives, pages that are not whole, metadata in
+                several runs, a piece that is no power of two or less than a page, or no room.
         """
-        return self._registry.add(mappings, access, self._tables)
+        return self._registry.add(mappings, access, self._tables, metadata=metadata, piece=piece)
 
     def unregister(self, buffer: RegisteredBuffer) -> None:
         """Forgets a buffer; its memory may be unmapped then.

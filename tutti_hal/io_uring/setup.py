@@ -6,39 +6,32 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from tutti_hal.errors import ControllerGone, NamespaceAbsent, RingError
+from tutti_hal.errors import ControllerGone, NamespaceAbsent, NamespaceInvalid, RingError
 from tutti_hal.io_uring.batch import Target
 from tutti_hal.io_uring.layout import CQE_BYTES, SQE_BYTES
 
 if TYPE_CHECKING:
     from tutti_hal.io_uring.options import Drive, RingOptions
     from tutti_hal.nvme.memory import Dma, DmaMemory
-    from tutti_hal.nvme.queues import QueuePair
+    from tutti_hal.nvme.queues import NamespaceInfo, QueuePair
+
+#: Bytes of protection information in a block's metadata.
+PROTECTION_BYTES = 8
 
 
 def find_targets(drives: Sequence[Drive]) -> list[Target]:
     """One target for each active namespace of each drive, or for those that `Drive.namespaces` names.
 
     Raises:
-        NamespaceInvalid: a namespace with separate metadata or protection information. The ring's commands carry
-            neither MPTR nor PRINFO: the drive would move metadata to and from address 0.
+        NamespaceInvalid: protection information that the ring does not know, or a block beyond the transfer limit.
         NamespaceAbsent: no namespace at all, or none of a number that `Drive.namespaces` has.
     """
     targets: list[Target] = []
     for number, drive in enumerate(drives):
         for nsid in _chosen(number, drive):
             space = drive.handle.namespace(nsid)
-            space.check_data_only(f"make a ring over drive {number}")
-            targets.append(
-                Target(
-                    row=len(targets),
-                    drive=number,
-                    nsid=nsid,
-                    block_bytes=space.transfer_bytes_per_block,
-                    blocks=space.capacity_lba,
-                    max_blocks=drive.handle.limits.max_blocks(space),
-                )
-            )
+            _check_protection(number, space)
+            targets.append(_target(len(targets), number, drive, space))
     if not targets:
         raise NamespaceAbsent(
             f"make a ring over {len(drives)} drives",
@@ -46,6 +39,41 @@ def find_targets(drives: Sequence[Drive]) -> list[Target]:
             "Create and attach a namespace, or give another drive.",
         )
     return targets
+
+
+def _check_protection(number: int, space: NamespaceInfo) -> None:
+    # Guards of more than 16 bits need a host that says it knows them (LBAFEE), which nobody says here.
+    if space.protection > 3 or (space.protection and space.metadata_bytes < PROTECTION_BYTES):
+        raise NamespaceInvalid(
+            f"make a ring over drive {number}",
+            f"namespace {space.nsid} has protection information of type {space.protection} in "
+            f"{space.metadata_bytes} bytes of metadata",
+            "Format it with protection information of type 1, 2 or 3, or leave it out of Drive.namespaces.",
+        )
+
+
+def _target(row: int, number: int, drive: Drive, space: NamespaceInfo) -> Target:
+    inline = space.metadata_bytes if space.metadata_inline else 0
+    beside = space.metadata_bytes - inline
+    # With PRACT metadata that are nothing but protection information do not move.
+    stripped = space.protection != 0 and space.metadata_bytes == PROTECTION_BYTES
+    most = drive.handle.limits.max_blocks(space)
+    return Target(
+        row=row,
+        drive=number,
+        nsid=space.nsid,
+        block_bytes=space.lba_bytes + inline,
+        blocks=space.capacity_lba,
+        # A descriptor's length has 32 bits.
+        max_blocks=min(most, 0xFFFF_FFFF // (space.lba_bytes + inline)),
+        lba_bytes=space.lba_bytes,
+        action_block_bytes=space.lba_bytes + (0 if stripped else inline),
+        metadata_bytes=beside,
+        action_metadata_bytes=0 if stripped else beside,
+        protection=space.protection,
+        application_tag=drive.application_tag,
+        application_mask=drive.application_mask,
+    )
 
 
 def _chosen(number: int, drive: Drive) -> Sequence[int]:

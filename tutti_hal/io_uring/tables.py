@@ -80,16 +80,20 @@ class PrivatePlan:
 
 
 def target_row(
-    target: Target, options: RingOptions, *, page_bytes: int, sgl: bool, queue_first: int, buffer_first: int
+    target: Target, options: RingOptions, *, page_bytes: int, queue_first: int, buffer_first: int
 ) -> NDArray[np.void]:
     """The device's record of a target."""
     import numpy as np
 
     row = np.zeros((), dtype("ring_target"))
     row["nsid"] = target.nsid
-    row["block_bytes"] = target.block_bytes
     row["page_shift"] = page_bytes.bit_length() - 1
-    row["use_sgl"] = sgl
+    row["block_bytes"] = target.block_bytes, target.action_block_bytes
+    row["metadata_bytes"] = target.metadata_bytes, target.action_metadata_bytes
+    row["lba_shift"] = target.lba_bytes.bit_length() - 1
+    if target.protection:
+        row["application"] = target.application_mask << 16 | target.application_tag
+        row["reference_mask"] = 0 if target.protection == 3 else 0xFFFFFFFF
     row["queue_first"] = queue_first
     row["buffer_first"] = buffer_first
     row["buffer_count"] = options.buffers

@@ -16,7 +16,7 @@ struct ring_request {
     uint64_t first_lba;
     // registered buffer of the target's controller
     uint32_t buffer;
-    // or-ed into dword 12: FUA, LR
+    // or-ed into dword 12: FUA, LR, PRINFO
     uint32_t command_bits;
     // bytes
     uint64_t buffer_offset;
@@ -31,15 +31,12 @@ static_assert(__builtin_offsetof(ring_request, buffer) == 16);
 static_assert(__builtin_offsetof(ring_request, command_bits) == 20);
 static_assert(__builtin_offsetof(ring_request, buffer_offset) == 24);
 
-// One namespace of one drive, and the queues that lead to it. Not written while kernels run.
+// One namespace of one drive, and the queues that lead to it. Not written while kernels run. A pair of numbers is for
+// commands without PRACT, and with it: then no metadata move that are nothing but protection information.
 struct ring_target {
     uint32_t nsid;
-    // bytes that move for one logical block; metadata counted where it is inline
-    uint32_t block_bytes;
     // log2 of the controller's memory page (CC.MPS + 12)
     uint32_t page_shift;
-    // 1 when one data block descriptor may stand for a contiguous range (Identify SGLS)
-    uint32_t use_sgl;
     // first row in the table of queues
     uint32_t queue_first;
     // first row in the table of buffers
@@ -47,35 +44,49 @@ struct ring_target {
     uint32_t buffer_count;
     // the most blocks one command may carry (MDTS); never 0
     uint32_t max_blocks;
+    // bytes that move for one logical block; metadata counted where it is inline
+    uint32_t block_bytes[2];
+    // bytes that move for one logical block by MPTR
+    uint32_t metadata_bytes[2];
+    // log2 of the data bytes of a block
+    uint32_t lba_shift;
+    // of the block number as the reference tag; 0 where there is none
+    uint32_t reference_mask;
+    // application tag and << 16 its mask
+    uint32_t application;
+    uint32_t reserved;
     // blocks of the namespace
     uint64_t block_limit;
     // queues of each class: how many << 16 | the first, counted from queue_first
     uint32_t classes[4];
-    uint64_t reserved;
 };
-static_assert(sizeof(ring_target) == 64 && alignof(ring_target) == 8);
+static_assert(sizeof(ring_target) == 80 && alignof(ring_target) == 8);
 static_assert(__builtin_offsetof(ring_target, nsid) == 0);
-static_assert(__builtin_offsetof(ring_target, block_bytes) == 4);
-static_assert(__builtin_offsetof(ring_target, page_shift) == 8);
-static_assert(__builtin_offsetof(ring_target, use_sgl) == 12);
-static_assert(__builtin_offsetof(ring_target, queue_first) == 16);
-static_assert(__builtin_offsetof(ring_target, buffer_first) == 20);
-static_assert(__builtin_offsetof(ring_target, buffer_count) == 24);
-static_assert(__builtin_offsetof(ring_target, max_blocks) == 28);
-static_assert(__builtin_offsetof(ring_target, block_limit) == 32);
-static_assert(__builtin_offsetof(ring_target, classes) == 40);
-static_assert(__builtin_offsetof(ring_target, reserved) == 56);
+static_assert(__builtin_offsetof(ring_target, page_shift) == 4);
+static_assert(__builtin_offsetof(ring_target, queue_first) == 8);
+static_assert(__builtin_offsetof(ring_target, buffer_first) == 12);
+static_assert(__builtin_offsetof(ring_target, buffer_count) == 16);
+static_assert(__builtin_offsetof(ring_target, max_blocks) == 20);
+static_assert(__builtin_offsetof(ring_target, block_bytes) == 24);
+static_assert(__builtin_offsetof(ring_target, metadata_bytes) == 32);
+static_assert(__builtin_offsetof(ring_target, lba_shift) == 40);
+static_assert(__builtin_offsetof(ring_target, reference_mask) == 44);
+static_assert(__builtin_offsetof(ring_target, application) == 48);
+static_assert(__builtin_offsetof(ring_target, reserved) == 52);
+static_assert(__builtin_offsetof(ring_target, block_limit) == 56);
+static_assert(__builtin_offsetof(ring_target, classes) == 64);
 
-// One registered buffer as one controller reaches it. The PRP list lies in DMA memory: `entries` page addresses, then
-// the address of the next list page. It exists twice, the second time `skew` entries further on, because a list that
-// ends in the last place of its page is read as data and not as a pointer.
+// One registered buffer as one controller reaches it. Ranges never cross a piece. The PRP list lies in DMA memory:
+// `entries` page addresses a list page and, where a list page has room for one more word, the address of the next. It
+// may exist twice, the second time `skew` entries further on, because a list that ends in the last place of its page is
+// read as data and not as a pointer.
 struct ring_buffer {
     uint64_t bytes;
     // bus address of byte 0; meaningful when contiguous
     uint64_t bus;
     // 1 when the buffer is one run of bus addresses
     uint32_t contiguous;
-    // page addresses in a list page; one less than what fits
+    // page addresses in a list page
     uint32_t entries;
     // address of the first list
     uint64_t list;
@@ -86,9 +97,17 @@ struct ring_buffer {
     uint32_t skew;
     // 1: the drive may read, 2: the drive may write
     uint32_t access;
-    uint64_t reserved;
+    // 1 when SGL descriptors are used; they cover every range but parts of pieces in several runs
+    uint32_t sgl;
+    // log2 of the bytes of a piece; 63 when the buffer is one
+    uint32_t piece_shift;
+    // address of one SGL descriptor a piece; 0 when contiguous
+    uint64_t pieces;
+    // bus address of the metadata of byte 0
+    uint64_t metadata;
+    uint64_t metadata_bytes;
 };
-static_assert(sizeof(ring_buffer) == 64 && alignof(ring_buffer) == 8);
+static_assert(sizeof(ring_buffer) == 88 && alignof(ring_buffer) == 8);
 static_assert(__builtin_offsetof(ring_buffer, bytes) == 0);
 static_assert(__builtin_offsetof(ring_buffer, bus) == 8);
 static_assert(__builtin_offsetof(ring_buffer, contiguous) == 16);
@@ -98,7 +117,11 @@ static_assert(__builtin_offsetof(ring_buffer, list_pages) == 32);
 static_assert(__builtin_offsetof(ring_buffer, skewed_pages) == 40);
 static_assert(__builtin_offsetof(ring_buffer, skew) == 48);
 static_assert(__builtin_offsetof(ring_buffer, access) == 52);
-static_assert(__builtin_offsetof(ring_buffer, reserved) == 56);
+static_assert(__builtin_offsetof(ring_buffer, sgl) == 56);
+static_assert(__builtin_offsetof(ring_buffer, piece_shift) == 60);
+static_assert(__builtin_offsetof(ring_buffer, pieces) == 64);
+static_assert(__builtin_offsetof(ring_buffer, metadata) == 72);
+static_assert(__builtin_offsetof(ring_buffer, metadata_bytes) == 80);
 
 // A submission queue and the completion queue that it completes to. Queues that share one are rows, and identifiers,
 // side by side. Not written while kernels run; what changes is in its ring_queue_state.
@@ -391,13 +414,15 @@ TT_DEVICE TT_INLINE uint64_t ring_page(const ring_buffer *buffer, uint32_t page_
     if (buffer->contiguous) {
         return buffer->bus + (static_cast<uint64_t>(page) << page_shift);
     }
-    // A list page holds `entries` addresses and one pointer.
-    return tt_load_relaxed_sys_u64(ring_word(buffer->list, page + page / buffer->entries));
+    // A list page holds `entries` addresses and, maybe, one pointer.
+    const uint32_t row = page / buffer->entries;
+    return tt_load_relaxed_sys_u64(ring_word(buffer->list, page + row * ((1u << (page_shift - 3)) - buffer->entries)));
 }
 
 // Where the list begins that names the pages first..last of the buffer, two or more, as the drive sees it. A list
 // page's last place is read as data when exactly one page is left to name, and the pointer to the next list page lies
-// there: so a transfer whose last page would fall there uses the skewed list, in which it does not.
+// there: so a transfer whose last page would fall there uses the skewed list, in which it does not. Where list pages
+// have no pointer no range goes from one to the next.
 TT_DEVICE TT_INLINE uint64_t ring_list(const ring_buffer *buffer, uint32_t first, uint32_t last) {
     const bool skewed = last % buffer->entries == 0;
     const uint32_t place = first + (skewed ? buffer->skew : 0);
@@ -408,6 +433,9 @@ TT_DEVICE TT_INLINE uint64_t ring_list(const ring_buffer *buffer, uint32_t first
 
 // Bits 1:0 of an opcode: what the drive does with the buffer. The same bits as ring_buffer.access.
 TT_DEVICE TT_INLINE uint32_t ring_direction(const ring_request *request) { return request->opcode & 3; }
+
+// 1 when the drive makes protection information on the way in and takes it away on the way out (PRACT), else 0.
+TT_DEVICE TT_INLINE uint32_t ring_action(const ring_request *request) { return (request->command_bits >> 29) & 1; }
 
 // True when the request's range lies in a buffer that is registered for it, its blocks in its namespace, and its size
 // within the drive's limit. The host has checked what it packed; another kernel may have packed this one.
@@ -432,9 +460,16 @@ TT_DEVICE TT_INLINE bool ring_request_fits(const ring_request *request, const ri
         return false;
     }
     const ring_buffer *buffer = &buffers[target->buffer_first + request->buffer];
-    const uint64_t bytes = blocks * target->block_bytes;
-    return (buffer->access & direction) == direction && request->buffer_offset <= buffer->bytes &&
-           bytes <= buffer->bytes - request->buffer_offset;
+    const uint64_t offset = request->buffer_offset;
+    const uint64_t bytes = blocks * target->block_bytes[ring_action(request)];
+    if ((buffer->access & direction) != direction || offset > buffer->bytes || bytes > buffer->bytes - offset ||
+        (offset >> buffer->piece_shift) != ((offset + bytes - 1) >> buffer->piece_shift)) {
+        return false;
+    }
+    // Metadata of their own lie where the buffer's block does: so it must be a block.
+    const uint64_t beside = target->metadata_bytes[ring_action(request)];
+    const uint64_t block = offset >> target->lba_shift;
+    return beside == 0 || (offset == block << target->lba_shift && (block + blocks) * beside <= buffer->metadata_bytes);
 }
 
 TT_DEVICE TT_INLINE void ring_store_halves(tt_quad *quad, uint64_t low, uint64_t high) {
@@ -442,38 +477,70 @@ TT_DEVICE TT_INLINE void ring_store_halves(tt_quad *quad, uint64_t low, uint64_t
                                       static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)});
 }
 
+// The SGL descriptor of the piece that holds the byte at an offset of the buffer.
+TT_DEVICE TT_INLINE uint64_t ring_piece(const ring_buffer *buffer, uint64_t offset) {
+    return buffer->pieces + 16 * (offset >> buffer->piece_shift);
+}
+
+// True when SGL descriptors say the range. A piece in one run has a data block descriptor (type 0), any part of which
+// may be named; one in several has that of a segment, which names the whole piece or nothing.
+TT_DEVICE TT_INLINE bool ring_sgl_covers(const ring_buffer *buffer, uint64_t offset, uint64_t bytes) {
+    if (!buffer->sgl || !buffer->pieces) {
+        return buffer->sgl;
+    }
+    const uint32_t shift = buffer->piece_shift;
+    return tt_load_relaxed_sys_u64(ring_word(ring_piece(buffer, offset), 1)) >> 60 == 0 ||
+           ((offset & ((1ull << shift) - 1)) == 0 && (bytes >> shift || bytes == buffer->bytes - offset));
+}
+
 // Writes the submission queue entry. Nobody may read it before its mark. Piece by piece: what is stored needs no
 // register any more.
 TT_DEVICE TT_INLINE void ring_write_command(tt_quad *entry, const ring_request *request, const ring_target *target,
                                             const ring_buffer *buffers, uint32_t identifier) {
     const uint32_t blocks = request->block_count;
-    tt_store_relaxed_sys_u32x4(&entry[3], {request->command_bits | (blocks ? blocks - 1 : 0), 0, 0, 0});
-    uint32_t dword_0 = request->opcode | (identifier << 16);
-    uint64_t pointer_1 = 0, pointer_2 = 0;
-    if (blocks && ring_direction(request)) {
-        const ring_buffer *buffer = &buffers[target->buffer_first + request->buffer];
-        const uint64_t offset = request->buffer_offset;
-        const uint64_t bytes = static_cast<uint64_t>(blocks) * target->block_bytes;
-        if (target->use_sgl && buffer->contiguous) {
-            // One data block descriptor: address, then length in the low half; type 0 and subtype 0 are zero bits.
-            dword_0 |= 1u << 14;
-            pointer_1 = buffer->bus + offset;
-            pointer_2 = bytes;
-        } else {
-            const uint32_t shift = target->page_shift;
-            const uint32_t first = static_cast<uint32_t>(offset >> shift);
-            const uint32_t last = static_cast<uint32_t>((offset + bytes - 1) >> shift);
-            pointer_1 = ring_page(buffer, shift, first) + (offset & ((1ull << shift) - 1));
-            if (last == first + 1) {
-                pointer_2 = ring_page(buffer, shift, last);
-            } else if (last > first) {
-                pointer_2 = ring_list(buffer, first + 1, last);
-            }
-        }
+    // The reference tag of types 1 and 2 is that of the first block; the drive counts on from there.
+    tt_store_relaxed_sys_u32x4(&entry[3], {request->command_bits | (blocks ? blocks - 1 : 0), 0,
+                                           static_cast<uint32_t>(request->first_lba) & target->reference_mask,
+                                           target->application});
+    const uint32_t dword_0 = request->opcode | (identifier << 16);
+    if (blocks == 0 || ring_direction(request) == 0) {
+        tt_store_relaxed_sys_u32x4(&entry[0], {dword_0, target->nsid, 0, 0});
+        ring_store_halves(&entry[1], 0, 0);
+        ring_store_halves(&entry[2], 0, request->first_lba);
+        return;
     }
-    ring_store_halves(&entry[1], 0, pointer_1);
-    ring_store_halves(&entry[2], pointer_2, request->first_lba);
-    tt_store_relaxed_sys_u32x4(&entry[0], {dword_0, target->nsid, 0, 0});
+    const ring_buffer *buffer = &buffers[target->buffer_first + request->buffer];
+    const uint64_t offset = request->buffer_offset;
+    const uint64_t bytes = static_cast<uint64_t>(blocks) * target->block_bytes[ring_action(request)];
+    const bool sgl = ring_sgl_covers(buffer, offset, bytes);
+    tt_store_relaxed_sys_u32x4(&entry[0], {dword_0 | (sgl ? 1u << 14 : 0), target->nsid, 0, 0});
+    const uint64_t beside = target->metadata_bytes[ring_action(request)];
+    const uint64_t metadata = beside ? buffer->metadata + (offset >> target->lba_shift) * beside : 0;
+    if (sgl) {
+        // A data block: address, then length in the low half. Or the descriptor of the whole piece.
+        uint64_t address = buffer->bus + offset;
+        uint64_t tail = bytes;
+        if (buffer->pieces) {
+            const uint64_t piece = ring_piece(buffer, offset);
+            address = tt_load_relaxed_sys_u64(ring_word(piece, 0)) + (offset & ((1ull << buffer->piece_shift) - 1));
+            const uint64_t whole = tt_load_relaxed_sys_u64(ring_word(piece, 1));
+            tail = whole >> 60 ? whole : bytes;
+        }
+        ring_store_halves(&entry[1], metadata, address);
+        ring_store_halves(&entry[2], tail, request->first_lba);
+        return;
+    }
+    const uint32_t shift = target->page_shift;
+    const uint32_t first = static_cast<uint32_t>(offset >> shift);
+    const uint32_t last = static_cast<uint32_t>((offset + bytes - 1) >> shift);
+    ring_store_halves(&entry[1], metadata, ring_page(buffer, shift, first) + (offset & ((1ull << shift) - 1)));
+    uint64_t second = 0;
+    if (last == first + 1) {
+        second = ring_page(buffer, shift, last);
+    } else if (last > first) {
+        second = ring_list(buffer, first + 1, last);
+    }
+    ring_store_halves(&entry[2], second, request->first_lba);
 }
 // ---- reserve ----
 
@@ -1135,7 +1202,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "3e828b4d096b7518f6d11eeb127eacee984eb916dbd1a4984ff1024ba190463d";
+static const char tt_content_hash[] = "00c8619a056e3acb75760a10b4232cc79e6f39a112e245394846e18b4da75911";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

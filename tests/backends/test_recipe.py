@@ -12,7 +12,7 @@ from tutti_hal.expectations import load_expectations
 from tutti_hal.record import Evidence, Record, load_record
 from tutti_hal.spec import load_spec
 
-VENDORS = ["host", "cuda", "hip"]
+VENDORS = ["host", "cuda", "hip", "maca", "musa"]
 
 #: The same names in each folder, so that two vendors can be read side by side.
 RECIPE = {

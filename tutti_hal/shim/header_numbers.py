@@ -156,13 +156,16 @@ def _wrong(record: Record, told: Told) -> Iterator[str]:
             found = told.get(f"{group}.{name}")
             if found is None:
                 # Vendors add attributes from version to version; errors and constants are what calls are made with.
-                if group != "attributes":
+                if group != "attributes" and not numbers.by_name:
                     yield f"{group}.{name}: the headers have no {numbers.spelling(name)}"
             elif found != value and not numbers.by_name:
                 yield f"{group}.{name}: the record says {value}, {numbers.spelling(name)} is {found}"
 
 
 def _told(numbers: Numbers, group: str, told: Told) -> Numbers:
+    """The table with the headers' numbers. One that is bound by name keeps what it knows where they have no such name."""
     names = dict.fromkeys((*numbers.values, *numbers.names))
     found = {name: told.get(f"{group}.{name}") for name in names}
+    if numbers.by_name:
+        found = {name: numbers.values.get(name) if value is None else value for name, value in found.items()}
     return replace(numbers, values=MappingProxyType({k: v for k, v in found.items() if v is not None}))

@@ -13,7 +13,7 @@
 static_assert(sizeof(tt_controller_error) == 248);
 static_assert(sizeof(tt_namespace_config) == 56);
 static_assert(sizeof(tt_controller_config) == 176);
-static_assert(sizeof(tt_fault_rule) == 96);
+static_assert(sizeof(tt_fault_rule) == 104);
 static_assert(sizeof(tt_controller_counters) == 8 + 2 * 256 * 8 + 15 * 8);
 static_assert(sizeof(tt_queue_counters) == 40);
 static_assert(sizeof(tt_namespace_info) == 48);
@@ -161,7 +161,7 @@ int tt_controller_power_cut(tt_controller *controller, uint64_t seed, uint32_t s
 
 int tt_controller_inject(tt_controller *controller, const tt_fault_rule *rule, uint64_t *id) {
     if (rule == nullptr || rule->struct_size != sizeof *rule || rule->action < TT_FAULT_STATUS ||
-        rule->action > TT_FAULT_READY_STUCK || rule->match > 31 || rule->crd > 3 || rule->ppm > 1'000'000 ||
+        rule->action > TT_FAULT_FORGED || rule->match > 31 || rule->crd > 3 || rule->ppm > 1'000'000 ||
         rule->status > 0x7FF || (rule->immediate != 0 && !immediate_action(rule->action)) ||
         (rule->immediate == 0 && rule->action == TT_FAULT_READY_STUCK))
         return TT_CTRL_INVALID;

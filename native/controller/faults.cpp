@@ -62,7 +62,7 @@ Fault FaultTable::strike(uint16_t qid, const Sqe &sqe) {
         ++entry.hits;
         const auto status =
             static_cast<Status>((rule.status & 0x7FF) | (rule.crd & 3) << 11 | (rule.dnr != 0 ? kDnr : 0));
-        return {rule.action, status, rule.delay_ns, rule.corrupt_byte};
+        return {rule.action, status, rule.delay_ns, rule.corrupt_byte, rule.forge};
     }
     return {};
 }

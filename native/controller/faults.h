@@ -21,6 +21,7 @@ struct Fault {
     Status status = 0;
     uint64_t delay_ns = 0;
     uint64_t corrupt_byte = 0;
+    uint64_t forge = 0;
 };
 
 class FaultTable {

@@ -56,6 +56,8 @@ struct Completion {
     bool owns_cid;    // false: the CID belongs to another command that is still outstanding
     bool duplicate;   // fault: post it twice
     bool unknown_cid; // fault: post one for nobody before it
+    bool forged;      // fault: post one that differs in the bits of `forge` before it
+    uint64_t forge;
 };
 
 struct SubmissionQueue {

@@ -78,7 +78,7 @@ class Shard {
     bool post_ready(const Port &port, bool moved);
     bool post(const Port &port, CompletionQueue &cq, const Completion &completion);
     bool write_cqe(const Port &port, CompletionQueue &cq, SubmissionQueue &sq, uint16_t cid, Status status,
-                   uint32_t result);
+                   uint32_t result, uint64_t forge = 0);
     bool others_are_busy(const SubmissionQueue &sq) const;
     void bad_doorbell(uint8_t info);
 

@@ -46,8 +46,9 @@ void Shard::finish(const Port &port, Command *command, Status status) {
         --sq.outstanding;
         counters.cqes_lost.add();
     } else {
-        complete(port, {&sq, command->sqe.cid(), status, command->result, command->owns_cid,
-                        action == TT_FAULT_DUPLICATE, action == TT_FAULT_UNKNOWN_CID});
+        complete(port,
+                 {&sq, command->sqe.cid(), status, command->result, command->owns_cid, action == TT_FAULT_DUPLICATE,
+                  action == TT_FAULT_UNKNOWN_CID, action == TT_FAULT_FORGED, command->fault.forge});
     }
     pool_.give(command);
 }
@@ -138,18 +139,22 @@ bool Shard::post_ready(const Port &port, bool moved) {
 
 // Never overruns the CQ: false when there is no room for all entries that this completion takes.
 bool Shard::post(const Port &port, CompletionQueue &cq, const Completion &completion) {
-    const uint32_t slots = 1 + (completion.duplicate ? 1 : 0) + (completion.unknown_cid ? 1 : 0);
+    const bool extra = completion.duplicate || completion.unknown_cid || completion.forged;
+    const uint32_t slots = extra ? 2 : 1;
     // In a CQ that cannot ever hold them together the extra entries are left out.
     const bool extras = slots <= cq.depth - 1;
     if (cq.outstanding + (extras ? slots : 1) > cq.depth - 1)
         return false;
     SubmissionQueue &sq = *completion.sq;
-    if (extras && completion.unknown_cid) {
+    // Nor is there a stranger while every identifier is some command's.
+    if (extras && completion.unknown_cid && !sq.cids->all()) {
         auto stranger = static_cast<uint16_t>(completion.cid + 0x4000);
         while (sq.cids->test(stranger))
             ++stranger;
         write_cqe(port, cq, sq, stranger, status::kSuccess, 0);
     }
+    if (extras && completion.forged)
+        write_cqe(port, cq, sq, completion.cid, completion.status, completion.result, completion.forge);
     if (completion.owns_cid)
         sq.cids->reset(completion.cid);
     --sq.outstanding;
@@ -164,14 +169,17 @@ bool Shard::post(const Port &port, CompletionQueue &cq, const Completion &comple
 }
 
 bool Shard::write_cqe(const Port &port, CompletionQueue &cq, SubmissionQueue &sq, uint16_t cid, Status status,
-                      uint32_t result) {
+                      uint32_t result, uint64_t forge) {
     // The reported head may trail, but never moves back, and always leaves the host at least one free slot.
     const uint64_t lag = std::min<uint64_t>(controller_.config().sqhd_lag, sq.depth - 2);
     if (sq.fetched > lag)
         sq.reported = std::max(sq.reported, sq.fetched - lag);
     const auto head = static_cast<uint32_t>(sq.reported % sq.depth);
-    const uint32_t cqe[4] = {result, 0, head | static_cast<uint32_t>(sq.qid) << 16,
-                             cid | (cq.phase ? 1u << 16 : 0) | static_cast<uint32_t>(status) << 17};
+    constexpr uint64_t kPhase = 1ULL << 48;
+    forge &= ~kPhase;
+    const uint32_t cqe[4] = {result, 0, (head | static_cast<uint32_t>(sq.qid) << 16) ^ static_cast<uint32_t>(forge),
+                             (cid | (cq.phase ? 1u << 16 : 0) | static_cast<uint32_t>(status) << 17) ^
+                                 static_cast<uint32_t>(forge >> 32)};
     const uint64_t bus = cq.memory.address(cq.tail);
     counters.cqes_posted.add();
     // Dword 3 is published by a write of its own, after the rest.

@@ -120,6 +120,36 @@ def test_lost_duplicate_and_unknown() -> None:
         assert stranger not in cids
 
 
+def test_a_forged_completion_comes_first() -> None:
+    with running(small()) as host:
+        entry = rw(READ, 0, 1, prp1=host.allocate(PAGE).bus(0))
+        # Status, identifier and phase of double word 3; queue and head of double word 2.
+        forge = (1 << 17 | 1 << 16 | 4) << 32 | 2 << 16 | 8
+        host.drive.inject(FaultRule(action=FaultAction.FORGED, count=1, forge=forge))
+        [cid] = host.send(1, [entry])
+        lie, truth = host.collect(1, 2)
+        assert (truth.cid, truth.sqid, truth.status) == (cid, 1, OK)
+        assert (lie.cid, lie.sqid, lie.sqhd, lie.status) == (cid ^ 4, 3, truth.sqhd ^ 8, (0, 1))
+
+
+def test_no_stranger_while_every_identifier_is_taken() -> None:
+    """The deepest queue with a command of every identifier: the extra entry is left out, and the drive goes on."""
+    with running(small(mqes=65535, latency_ns=1_500_000_000), queues=0) as host:
+        host.set_queue_count(1)
+        host.create_pair(1, 65536)
+        entry = rw(READ, 0, 1, prp1=host.allocate(PAGE).bus(0))
+        host.drive.inject(FaultRule(action=FaultAction.UNKNOWN_CID, count=1))
+        entries = [entry[:2] + cid.to_bytes(2, "little") + entry[4:] for cid in range(65536)]
+        # One entry of a queue stays free, so the last one follows when the drive has fetched the others.
+        host.send(1, entries[:-1], keep_cids=True)
+        assert host.wait(lambda: host.drive.counters.sqes_fetched >= 65535)
+        host.send(1, entries[-1:], keep_cids=True)
+        done = host.collect(1, 65536, 20.0)
+        assert sorted(one.cid for one in done) == list(range(65536))
+        assert host.poll(1) == []
+        assert host.drive.counters.faults == 1
+
+
 def test_extra_completions_never_overrun_a_queue() -> None:
     for depth in (2, 3, 4):
         with running(small(), queues=0) as host:

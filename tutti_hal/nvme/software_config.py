@@ -203,6 +203,8 @@ class FaultAction(IntEnum):
     GONE = 11
     #: CSTS.RDY no longer follows CC.EN. Only `immediate`.
     READY_STUCK = 12
+    #: It starts `delay_ns` later. Before its CQE comes another, which differs from it in the bits of `forge`.
+    FORGED = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +225,9 @@ class FaultRule:
         status: (SCT, SC), for the STATUS actions.
         dnr: "do not retry".
         crd: command retry delay index, 0 to 3.
-        delay_ns: for DELAY.
+        delay_ns: for DELAY and FORGED.
         corrupt_byte: for CORRUPT.
+        forge: for FORGED, double word 3 (bits 63:32; its phase stays) and double word 2 (bits 31:0) of a CQE.
     """
 
     action: FaultAction
@@ -242,6 +245,7 @@ class FaultRule:
     crd: int = 0
     delay_ns: int = 0
     corrupt_byte: int = 0
+    forge: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,3 +402,4 @@ def fill_rule(ffi: Any, struct: Any, rule: FaultRule) -> None:
     struct.crd = rule.crd
     struct.delay_ns = rule.delay_ns
     struct.corrupt_byte = rule.corrupt_byte
+    struct.forge = rule.forge

@@ -148,18 +148,20 @@ TT_EXPORT int tt_controller_power_cut(tt_controller *controller, uint64_t seed, 
 
 /* ---- faults ---- */
 enum {
-    TT_FAULT_STATUS = 1,      /* ends with `status`; no data move */
-    TT_FAULT_STATUS_LATE = 2, /* the data move, then it ends with `status` */
-    TT_FAULT_LOST = 3,        /* carried out; its CQE is never posted */
-    TT_FAULT_DUPLICATE = 4,   /* its CQE is posted twice */
-    TT_FAULT_UNKNOWN_CID = 5, /* before its CQE comes another, for a command that is not outstanding */
-    TT_FAULT_DELAY = 6,       /* starts delay_ns later */
-    TT_FAULT_STUCK = 7,       /* never starts: abort, queue deletion or reset ends it */
-    TT_FAULT_CORRUPT = 8,     /* one bit of the data read is flipped: at byte `corrupt_byte` of the transfer */
-    TT_FAULT_FATAL = 9,       /* CSTS.CFS = 1, and commands are still served */
-    TT_FAULT_FATAL_STOP = 10, /* CSTS.CFS = 1, and nothing is served until a reset */
-    TT_FAULT_GONE = 11,       /* every register reads as all ones, nothing is served; for ever */
-    TT_FAULT_READY_STUCK = 12 /* CSTS.RDY does not follow CC.EN any more (immediate only) */
+    TT_FAULT_STATUS = 1,       /* ends with `status`; no data move */
+    TT_FAULT_STATUS_LATE = 2,  /* the data move, then it ends with `status` */
+    TT_FAULT_LOST = 3,         /* carried out; its CQE is never posted */
+    TT_FAULT_DUPLICATE = 4,    /* its CQE is posted twice */
+    TT_FAULT_UNKNOWN_CID = 5,  /* before its CQE comes another, for a command that is not outstanding */
+    TT_FAULT_DELAY = 6,        /* starts delay_ns later */
+    TT_FAULT_STUCK = 7,        /* never starts: abort, queue deletion or reset ends it */
+    TT_FAULT_CORRUPT = 8,      /* one bit of the data read is flipped: at byte `corrupt_byte` of the transfer */
+    TT_FAULT_FATAL = 9,        /* CSTS.CFS = 1, and commands are still served */
+    TT_FAULT_FATAL_STOP = 10,  /* CSTS.CFS = 1, and nothing is served until a reset */
+    TT_FAULT_GONE = 11,        /* every register reads as all ones, nothing is served; for ever */
+    TT_FAULT_READY_STUCK = 12, /* CSTS.RDY does not follow CC.EN any more (immediate only) */
+    TT_FAULT_FORGED =
+        13 /* starts delay_ns later; before its CQE comes one that differs from it in the bits of `forge` */
 };
 enum { TT_MATCH_OPCODE = 1, TT_MATCH_NSID = 2, TT_MATCH_LBA = 4, TT_MATCH_QID = 8, TT_MATCH_CID = 16 };
 
@@ -182,6 +184,7 @@ typedef struct tt_fault_rule {
     uint32_t crd; /* 0..3 */
     uint64_t delay_ns;
     uint64_t corrupt_byte;
+    uint64_t forge; /* bits of double words 3 (high half, without the phase) and 2 of a CQE */
 } tt_fault_rule;
 
 /* The first rule of the table that matches and strikes wins. Thread safe; *id (may be NULL) names the rule. */

@@ -14,6 +14,7 @@ from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.run import Run, Skipped
 from tutti_hal.conformance_tests.subject import Subject
 from tutti_hal.errors import LaunchFailed, TuttiError
+from tutti_hal.expectations import load_expectations
 
 _TRACE_LINES = 12
 
@@ -43,6 +44,9 @@ def execute(subject: Subject, instance: Instance, seed: int) -> Outcome:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="tutti-case-") as scratch:
         run = Run(subject, instance.axes, seed, Path(scratch))
+        if instance.case.fails_device:
+            for pattern in load_expectations(subject.profile.record.folder).failure_log:
+                run.foresee(pattern)
         end, detail, observations = _observe(subject, instance, run)
         lost = _recover(subject, instance)
     if lost and instance.case.fails_device and not subject.facts.capabilities["error.recoverable"]:

@@ -9,20 +9,22 @@ from types import MappingProxyType
 
 from tutti_hal.spec import Spec, load_spec
 from tutti_hal.spec.nodes import Node, Problems, near_miss, read
-from tutti_hal.spec.schema import BAD, Int, MapOf, Struct, Text
+from tutti_hal.spec.schema import BAD, Int, ListOf, MapOf, Struct, Text
 
 
 @dataclass(frozen=True)
 class Expectations:
-    """Two lists that are never mixed.
+    """Two lists that are never mixed, and what the kernel's log says of a kernel that fails on purpose.
 
     Attributes:
         unsupported: clause -> why the vendor will never have it. Binding only with the capability declared false.
         expected_failures: clause -> why it fails for now. One that passes is a finding, too.
+        failure_log: patterns of lines that the vendor's driver writes to the system's log when a kernel fails.
     """
 
     unsupported: Mapping[str, str]
     expected_failures: Mapping[str, str]
+    failure_log: tuple[str, ...] = ()
 
 
 def load_expectations(vendor_dir: Path, spec: Spec | None = None) -> Expectations:
@@ -36,7 +38,10 @@ def load_expectations(vendor_dir: Path, spec: Spec | None = None) -> Expectation
     node = read(file)
     problems = Problems()
     sentences = MapOf(Text(pattern=r"(?s).*\.\s*", noun="sentence"))
-    schema = Struct({"version": Int(1, 1), "unsupported": sentences, "expected_failures": sentences})
+    schema = Struct(
+        {"version": Int(1, 1), "unsupported": sentences, "expected_failures": sentences},
+        {"failure_log": ListOf(Text())},
+    )
     table = schema.check(node, problems)
     lists: dict[str, dict[str, str]] = {"unsupported": {}, "expected_failures": {}}
     if table is not BAD and node.is_map:
@@ -47,7 +52,8 @@ def load_expectations(vendor_dir: Path, spec: Spec | None = None) -> Expectation
         for clause in sorted(set(lists["unsupported"]) & set(lists["expected_failures"])):
             problems.add(places["expected_failures"], f"'{clause}' is unsupported for ever, too")
     problems.raise_if_any(f"load the expectations {file}")
-    return Expectations(MappingProxyType(lists["unsupported"]), MappingProxyType(lists["expected_failures"]))
+    patterns = tuple(table.get("failure_log", ()))
+    return Expectations(MappingProxyType(lists["unsupported"]), MappingProxyType(lists["expected_failures"]), patterns)
 
 
 def _expand(table: Mapping[str, str], node: Node, contract: Spec, filled: dict[str, str], problems: Problems) -> None:

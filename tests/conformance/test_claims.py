@@ -19,8 +19,8 @@ def test_every_capability_has_a_demonstration(scope: str, shown: dict[str, objec
 
 
 def test_only_properties_of_an_arch_cannot_be_refused() -> None:
-    # Of a vendor: what the runtime does with a handle, and what a reset does. Neither is an operation.
-    assert set(PROPERTIES) - set(OF_ARCHS) == {"handle.checked", "error.recoverable"}
+    # Of a vendor: what the runtime does with a direction or a handle, and what a reset does. None is an operation.
+    assert set(PROPERTIES) - set(OF_ARCHS) == {"copy.direction_checked", "handle.checked", "error.recoverable"}
 
 
 @pytest.mark.parametrize("vendor", ["host", "cuda"])

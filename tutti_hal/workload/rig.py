@@ -100,8 +100,8 @@ class Rig:
         _check_profile(profile)
         from tutti_hal.io_uring.options import Drive, RingOptions
         from tutti_hal.io_uring.ring import Ring
+        from tutti_hal.nvme.device_memory import BufferDma, BufferMemory, KernelRegisters
         from tutti_hal.nvme.handle import ControllerHandle
-        from tutti_hal.nvme.memory import HostMemory
         from tutti_hal.nvme.software import SoftwareController
         from tutti_hal.shim import Device
 
@@ -111,26 +111,28 @@ class Rig:
                 open_media(options.drives, options.drive_bytes, memory=options.memory, directory=options.directory)
             )
             nbytes = -(-options.arena_bytes // _PAGE) * _PAGE
-            memory = stack.enter_context(device.allocate(nbytes + _PAGE, kind="mapped"))
-            skip = -memory.address % _PAGE
-            controllers = []
+            controllers: list[SoftwareController] = []
             drives = []
-            mappings = []
+            mappings: list[BufferMemory] = []
             for number in range(options.drives):
                 controller = stack.enter_context(SoftwareController(_config(media, number)))
                 controllers.append(controller)
+                bar = stack.enter_context(device.register(controller.bar_address, controller.bar_bytes))
                 controller.start()
-                handle = stack.enter_context(ControllerHandle.open(controller.registers, controller.dma))
-                drives.append(Drive(handle=handle, dma=controller.dma))
-                runs = controller.iommu.map(memory.address + skip, nbytes)
-                stack.callback(controller.iommu.unmap, memory.address + skip)
-                mappings.append(HostMemory(memory.address + skip, nbytes, runs))
+                stack.callback(controller.stop)
+                registers = KernelRegisters(controller.bar_address, controller.bar_bytes, bar.address)
+                handle = stack.enter_context(ControllerHandle.open(registers, controller.dma))
+                dma = BufferDma(device, controller.iommu, "mapped")
+                drives.append(Drive(handle=handle, dma=dma))
+                memory = mappings[0].through(controller.iommu) if mappings else dma.allocate(nbytes)
+                stack.callback(memory.close)
+                mappings.append(memory)
             ring_options = RingOptions(
                 depth=options.depth, queues=(1, 1), batch_limit=options.batch, batches=2 * len(_CLASS), buffers=1
             )
             ring = stack.enter_context(Ring.init_queue(device, drives, ring_options))
             streams = {direction: stack.enter_context(device.create_stream()) for direction in Direction}
-            arena = memory.numpy(np.uint8, nbytes, offset=skip)
+            arena = mappings[0].buffer.numpy(np.uint8, nbytes, offset=mappings[0].skip)
             yield cls(profile, media, controllers, ring, arena, ring.register(mappings), streams, options.batch)
 
     # ---- Transport
@@ -284,13 +286,14 @@ def _by_drive(transfers: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def _check_profile(profile: Profile) -> None:
-    if profile.record.kind == "hardware":
+    lacking = [name for name in ("memory.mapped", "memory.register") if not profile.record.capabilities[name]]
+    if lacking:
         raise RigError(
             f"run the demo on {profile}",
-            "its drives are software controllers, which reach host memory only",
+            f"its drives are software controllers, which reach host memory only, and it has no {', no '.join(lacking)}",
             "Name --profile host.",
         )
-    if _mode(profile) != "threads":
+    if _mode(profile) == "sim":
         raise RigError(
             f"run the demo on {profile}",
             "software controllers run on threads of their own, and mode sim has one thread for everything",

@@ -27,7 +27,7 @@ CAPABILITIES = tuple(_DEMONSTRATIONS)
 PROPERTIES = (
     *("wave.sync.orders_memory", "barrier.orders_memory", "memory.device_stores_visible_to_peers"),
     *("clock.global_ns", "time.sleep", "progress.lanes_independent", "engine.simulation"),
-    *("handle.checked", "error.recoverable"),
+    *("copy.direction_checked", "handle.checked", "error.recoverable"),
 )
 
 #: Capability of an arch -> a statement that must not compile without it.

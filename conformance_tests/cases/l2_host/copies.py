@@ -142,6 +142,7 @@ def _(seen: Seen) -> None:
     "host/copy.direction",
     level="L2",
     clauses=("host.copy.direction_checked",),
+    needs=("copy.direction_checked",),
     calls=("Memcpy:InvalidMemcpyDirection", "MemcpyAsync:InvalidMemcpyDirection"),
 )
 def direction(run: Run) -> Observations:
@@ -202,7 +203,8 @@ def asynchronous(run: Run) -> Observations:
     size = 1021
     early, late = run.random.integers(0, 256, (2, size), np.uint8)
     plain = early.copy()
-    source, to, from_plain, beside = (run.array(early), *(run.buffer(size) for _ in range(3)))
+    # One end in the device's memory: between two places of the host's a vendor may copy at once.
+    source, (to, from_plain, beside) = run.array(early, "device"), (run.buffer(size) for _ in range(3))
     with held_stream(run) as gate, run.device.create_stream() as free:
         ran = gate.runs()
         gate.stream.copy(to, source)

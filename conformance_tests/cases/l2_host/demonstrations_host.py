@@ -11,7 +11,7 @@ import numpy as np
 
 from tutti_hal.conformance_tests.cases.l2_host.demonstrations import Demonstration, Shown, small_launch
 from tutti_hal.conformance_tests.cases.l2_host.gates import launch_on, said
-from tutti_hal.conformance_tests.cases.l2_host.raw import out, pointer, second_device
+from tutti_hal.conformance_tests.cases.l2_host.raw import ask, out, pointer, second_device
 from tutti_hal.conformance_tests.cases.l2_host.shares import first_share
 from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.run import Run
@@ -75,6 +75,12 @@ def _register_mmio(run: Run) -> Shown:
     with page:
         run.launch(run.kernel("probe_host", "host_ring"), 1, 1, page[0:4], 0x51A7)
     return {"register": int.from_bytes(pages[:4], "little")}
+
+
+def _wrong_way(run: Run) -> Shown:
+    memory, device = run.buffer(64, "device"), run.device
+    here, kind = out(device, "char[]", 64), device.runtime.constant("MemcpyKind", "DeviceToHost")
+    return {"refused": ask(device, "Memcpy", pointer(device, memory.address), here, 64, kind)}
 
 
 def _stale(run: Run) -> Shown:
@@ -330,6 +336,11 @@ OF_VENDORS: dict[str, Demonstration] = {
     "ipc.memory": Demonstration(_ipc, "a handle is given", lambda s, _: s["bits"] > 0),
     "graph.capture": Demonstration(
         _graph, "captured work is replayed", lambda s, _: bool(s["functions"]) and s["replays"] > 0
+    ),
+    "copy.direction_checked": Demonstration(
+        _wrong_way,
+        "a copy to the host from a host's address is refused",
+        lambda s, _: s["refused"].get("canonical") in ("InvalidMemcpyDirection", "InvalidValue"),
     ),
     "handle.checked": Demonstration(
         _stale,

@@ -118,5 +118,5 @@ def _(seen: Seen) -> None:
     ):
         found = seen["refused"][name]
         # A share that is missing may be told as what it stands for.
-        held = found == wanted or (name == "stream" and found == "DeviceUninitialized")
+        held = found == wanted or (name in ("stream", "end") and found == "DeviceUninitialized")
         seen.holds(clause, f"a call with a part missing: {name}: {wanted}", held, found)

@@ -130,11 +130,11 @@ def _(seen: Seen) -> None:
     if len(np.unique(read)) < 2:
         seen.inconclusive("every reader read one and the same value: nothing contended")
     allowed = np.concatenate([around[2:3], stored])
-    strange = np.setdiff1d(read, allowed)
+    strange = np.setdiff1d(found, allowed)
     shown = [hex(int(one)) for one in strange[:4]]
     what = "every value read is one that was stored, whole"
-    seen.holds("prim.load.single_copy", what, not len(strange), shown, int(read.size))
-    seen.holds("prim.store.single_copy", what, not len(strange), shown, int(read.size))
+    seen.holds("prim.load.single_copy", what, not len(strange), shown, int(found.size))
+    seen.holds("prim.store.single_copy", what, not len(strange), shown, int(found.size))
     beside = np.delete(after, 2, axis=1)
     wanted = np.broadcast_to(np.delete(around, 2), beside.shape)
     seen.equal("prim.store.single_copy", "the words beside the contended one", beside, wanted)
@@ -204,9 +204,9 @@ def _(seen: Seen) -> None:
     _, blocks, count = found.shape[:3]
     writes = _writes(blocks, count, seen["group"])
     stored = seen["stored"].reshape(-1, 2, 4)[writes.reshape(-1)].reshape(-1, 4)
-    read = found[:, ~writes].reshape(-1, 4)
-    if len(np.unique(read[:, 0])) < 2:
+    if len(np.unique(found[:, ~writes].reshape(-1, 4)[:, 0])) < 2:
         seen.inconclusive("every reader read one and the same value: nothing contended")
+    read = found.reshape(-1, 4)
     for place in range(4):
         strange = np.setdiff1d(read[:, place], [around[1, place], *stored[:, place]])
         what = f"word {place} of every cell read was stored to that place, whole"

@@ -163,7 +163,7 @@ def _wrong(record: Record, told: Told) -> Iterator[str]:
 
 
 def _told(numbers: Numbers, group: str, told: Told) -> Numbers:
-    """The table with the headers' numbers. One that is bound by name keeps what it knows where they have no such name."""
+    """The table with the headers' numbers; one bound by name keeps what it knows where they have no such name."""
     names = dict.fromkeys((*numbers.values, *numbers.names))
     found = {name: told.get(f"{group}.{name}") for name in names}
     if numbers.by_name:

@@ -104,7 +104,8 @@ class Toolchain:
     """How device code is compiled.
 
     Attributes:
-        drivers: compiler names, in order of preference; looked for on PATH, then in ``subdirs`` of the SDK roots.
+        drivers: compiler names, in order of preference; looked for in ``subdirs`` of the SDK roots that a variable
+            names, then on PATH, then in those of the default roots.
         driver_env: environment variables that name the driver outright, in order.
         subdirs: folders under an SDK root that hold the drivers.
         suffix: suffix of a source file.

@@ -75,7 +75,9 @@ class Toolchain:
         self.record = record
 
     def find(self) -> Compiler:
-        """The compiler: the record's variables first, then PATH, then its SDK roots.
+        """The compiler: the record's variables first, then SDK roots that a variable names, PATH, the default roots.
+
+        Where none is found, or the record prefers it, a run-time compiler in a process of its own.
 
         Raises:
             CompilerMissing: none was found, or a variable names one that is not there.
@@ -101,12 +103,13 @@ class Toolchain:
                     raise self._missing([f"{variable}={named}"])
                 return _compiler(Path(found), words)
             tried.append(f"${variable}")
+        # A root that a variable names is meant: its compilers come before whatever is on PATH.
         named_roots = [place for place, said_by in roots(self.record) if said_by != "default"]
         for driver in chain.drivers:
-            # A root that is named is meant: its compiler comes before whatever is on PATH.
             candidate = self.in_roots(driver, tried, named_roots)
             if candidate is not None:
                 return _compiler(candidate)
+        for driver in chain.drivers:
             tried.append(f"{driver} on PATH")
             found = shutil.which(driver)
             if found is not None:

@@ -166,7 +166,7 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
 
     from tutti_hal.io_uring.options import Drive, RingOptions
     from tutti_hal.io_uring.ring import Ring
-    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.device_memory import attach
     from tutti_hal.nvme.software import ControllerConfig, MemoryNamespace, NullController, SoftwareController
     from tutti_hal.nvme.software_config import FaultAction, FaultRule
     from tutti_hal.shim import Device
@@ -179,15 +179,14 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
         source = np.random.default_rng(3).integers(0, 256, load.batch * _BLOCK_BYTES, np.uint8)
         if not load.write and not way.null:
             controller.write_stored(_NSID, 0, source.tobytes())
-        controller.start()
-        handle = stack.enter_context(ControllerHandle.open(controller.registers, controller.dma))
-        memory = controller.dma.allocate(load.batch * _BLOCK_BYTES)
+        handle, dma = attach(device, controller, stack)
+        memory = dma.allocate(load.batch * _BLOCK_BYTES)
         stack.callback(memory.close)
         memory.write(0, (source if load.write else ~source).tobytes())
         options = RingOptions(
             depth=load.depth, batch_limit=load.batch, batches=2, buffers=1, lanes=load.lanes or device.wave_width
         )
-        drives = [Drive(handle=handle, dma=controller.dma)]
+        drives = [Drive(handle=handle, dma=dma)]
         if load.faults:
             controller.inject(FaultRule(action=FaultAction.STATUS, rate=load.faults, status=_ERROR))
         ring = stack.enter_context(Ring.init_queue(device, drives, options, templates=way.templates))

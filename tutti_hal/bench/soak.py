@@ -153,7 +153,7 @@ def _live(profile: Profile, one: Slice, say: Callable[[int], None]) -> Life:
     from tutti_hal.io_uring.completion import succeeded
     from tutti_hal.io_uring.options import Drive, RingOptions
     from tutti_hal.io_uring.ring import Ring
-    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.device_memory import attach
     from tutti_hal.nvme.software import ControllerConfig, MemoryNamespace, NullController
     from tutti_hal.shim import Device
 
@@ -161,9 +161,8 @@ def _live(profile: Profile, one: Slice, say: Callable[[int], None]) -> Life:
         device = Device(profile)
         config = ControllerConfig(namespaces=(MemoryNamespace(blocks=_BATCH),))
         controller = stack.enter_context(NullController(config))
-        controller.start()
-        handle = stack.enter_context(ControllerHandle.open(controller.registers, controller.dma))
-        memory = controller.dma.allocate(_BATCH * _BLOCK_BYTES)
+        handle, dma = attach(device, controller, stack)
+        memory = dma.allocate(_BATCH * _BLOCK_BYTES)
         stack.callback(memory.close)
         options = RingOptions(
             depth=one.depth,
@@ -173,7 +172,7 @@ def _live(profile: Profile, one: Slice, say: Callable[[int], None]) -> Life:
             lanes=device.wave_width,
             first_ticket=one.first_ticket,
         )
-        ring = stack.enter_context(Ring.init_queue(device, [Drive(handle=handle, dma=controller.dma)], options))
+        ring = stack.enter_context(Ring.init_queue(device, [Drive(handle=handle, dma=dma)], options))
         buffer = ring.register(memory)
         place = np.arange(_BATCH)
 

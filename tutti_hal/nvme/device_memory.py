@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tutti_hal.nvme.handle import ControllerHandle
 from tutti_hal.nvme.memory import HostMemory
 from tutti_hal.nvme.software_memory import BarRegisters
 from tutti_hal.shim import MemoryKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import ExitStack
 
     from tutti_hal.nvme.prp import Run
-    from tutti_hal.nvme.software import Iommu
+    from tutti_hal.nvme.software import Iommu, SoftwareController
     from tutti_hal.shim import Buffer, Device
 
 
@@ -126,3 +128,26 @@ class BufferDma:
         self.live[memory.address] = rounded
         memory.write(0, bytes([self._stale]) * rounded)
         return memory
+
+
+def attach(device: Device, controller: SoftwareController, stack: ExitStack) -> tuple[ControllerHandle, BufferDma]:
+    """Let threads serve a controller for a device's kernels, and bring it up.
+
+    Args:
+        device: whose kernels ring its doorbells.
+        controller: not running yet; it outlives the stack.
+        stack: what shuts the handle down, then stops the controller.
+
+    Returns:
+        The handle, and mapped host memory of the device that the controller reaches.
+
+    Raises:
+        NotSupported: the device cannot register or map host memory.
+        TuttiError: the controller does not come up.
+    """
+    bar = stack.enter_context(device.register(controller.bar_address, controller.bar_bytes))
+    controller.start()
+    stack.callback(controller.stop)
+    registers = KernelRegisters(controller.bar_address, controller.bar_bytes, bar.address)
+    handle = stack.enter_context(ControllerHandle.open(registers, controller.dma))
+    return handle, BufferDma(device, controller.iommu, MemoryKind.MAPPED)

@@ -100,8 +100,7 @@ class Rig:
         _check_profile(profile)
         from tutti_hal.io_uring.options import Drive, RingOptions
         from tutti_hal.io_uring.ring import Ring
-        from tutti_hal.nvme.device_memory import BufferDma, BufferMemory, KernelRegisters
-        from tutti_hal.nvme.handle import ControllerHandle
+        from tutti_hal.nvme.device_memory import BufferMemory, attach
         from tutti_hal.nvme.software import SoftwareController
         from tutti_hal.shim import Device
 
@@ -117,12 +116,7 @@ class Rig:
             for number in range(options.drives):
                 controller = stack.enter_context(SoftwareController(_config(media, number)))
                 controllers.append(controller)
-                bar = stack.enter_context(device.register(controller.bar_address, controller.bar_bytes))
-                controller.start()
-                stack.callback(controller.stop)
-                registers = KernelRegisters(controller.bar_address, controller.bar_bytes, bar.address)
-                handle = stack.enter_context(ControllerHandle.open(registers, controller.dma))
-                dma = BufferDma(device, controller.iommu, "mapped")
+                handle, dma = attach(device, controller, stack)
                 drives.append(Drive(handle=handle, dma=dma))
                 memory = mappings[0].through(controller.iommu) if mappings else dma.allocate(nbytes)
                 stack.callback(memory.close)

@@ -134,6 +134,7 @@ class Rig:
     Attributes:
         controllers: the drives themselves, to inject faults and to look at what they stored and counted.
         handles: how the host drives them.
+        over: the drives as a ring takes them.
         ring: over all of them.
         iommus: the one that each drive is behind, the same for all of them unless they are apart.
         mappings: `memory` as each drive reaches it.
@@ -231,7 +232,7 @@ class Rig:
                 again = self.memory.through(iommu, contiguous=contiguous, alignment=page)
                 stack.callback(again.close)
             self.mappings.append(again)
-        over = [
+        self.over = [
             Drive(
                 handle=handle,
                 dma=BufferDma(run.device, iommu, "mapped"),
@@ -243,9 +244,7 @@ class Rig:
             for handle, iommu in zip(self.handles, self.iommus, strict=True)
         ]
         self.options = RingOptions(**self._sizes() | dict(options))
-        self.ring = Ring.init_queue(run.device, over, self.options, templates=run.subject.templates)
-        stack.callback(self.ring.close)
-        self.buffer = self.ring.register(self.mappings, metadata=self.beside, piece=self._piece)
+        self.make_ring()
         self.stream: Stream = stack.enter_context(run.device.create_stream())
 
     def _dma(self, what: str, places: Mapping[str, str], iommu: Iommu, stale: int = 0) -> BufferDma:
@@ -263,6 +262,17 @@ class Rig:
             "buffers": 4,
             "limit_ns": _AMPLE_NS[self.world is not None],
         }
+
+    def make_ring(self) -> None:
+        """A ring over the drives; another one, once the one before is closed.
+
+        Raises:
+            TuttiError: whatever the ring or a drive refuses.
+        """
+        run = self.run
+        self.ring = Ring.init_queue(run.device, self.over, self.options, templates=run.subject.templates)
+        self._stack.callback(self.ring.close)
+        self.buffer = self.ring.register(self.mappings, metadata=self.beside, piece=self._piece)
 
     @staticmethod
     def short_ns(run: Run) -> int:

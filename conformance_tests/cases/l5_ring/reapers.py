@@ -9,6 +9,7 @@ from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, judge_c
 from tutti_hal.conformance_tests.rig import Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
+from tutti_hal.nvme.software_config import FaultAction, FaultRule
 
 
 @case(
@@ -70,3 +71,34 @@ def _(seen: Seen) -> None:
     # Each lane has one request a batch: where fewer than eight takings served two batches, one took another's.
     served = [taken < 8 for taken in reaps]
     seen.holds("ring.cq.any_reaper", "lanes took completions of other lanes' requests", any(served), reaps, reaps)
+
+
+#: Entries of a queue, and requests of one lane that wait in it for nothing.
+_WAITS = ((8, 1), (8, 7), (200, 1), (200, 7))
+
+
+@case("ring/waiter", level="L5", clauses=("ring.cq.waiter_reads_own",), kernels=("ring",))
+def waiter(run: Run) -> Observations:
+    """A lane that waits looks as often in the same time, however long its queue is and however many wait in it."""
+    fault = FaultRule(action=FaultAction.STUCK, opcode=2)
+    limit = Rig.short_ns(run)
+    looks, states = [], []
+    for depth, count in _WAITS:
+        for _ in run.schedules(1, policy="fair"):
+            sizes = {"depth": depth, "lanes": 1, "block": 1, "limit_ns": limit}
+            with Rig(run, sizes, drives=[drive(mqes=255)], faults=[fault]) as rig:
+                states.append(rig.submit("read", lba=np.arange(count), offset=0)["state"])
+                # It looks for completions once each time, and finds none.
+                looks.append(rig.counted()["ring"]["cq_loads"])
+    return {"looks": looks, "states": states}
+
+
+@waiter.judge
+def _(seen: Seen) -> None:
+    clause = "ring.cq.waiter_reads_own"
+    for (_, count), states in zip(_WAITS, seen["states"], strict=True):
+        seen.equal(clause, "requests that waited in vain", states, ["TIMED_OUT"] * count)
+    # A lane that read entries of its queue, or records of other requests, would look less often by tens of times.
+    looks = seen["looks"]
+    most = 1.1 if seen.facts.simulated else 10.0
+    seen.holds(clause, "looks, of four that waited as long", min(looks) * most >= max(looks) > 10, looks, looks)

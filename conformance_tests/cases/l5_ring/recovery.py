@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l5_ring.steps import LIMITS_NS, recover, step_limits
+from tutti_hal.conformance_tests.cases.l5_ring.steps import LIMITS_NS, let_pass, recover, step_limits
 from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, round_trip
 from tutti_hal.conformance_tests.rig import BLOCK, SPOILT, Rig, drive
 from tutti_hal.conformance_tests.run import Run
@@ -232,14 +232,14 @@ def recovery_late(run: Run) -> Observations:
         rig.controllers[0].inject(late)
         ended = rig.submit("read", lba=at, offset=at * BLOCK)
         if comes == "before":
-            _let_pass(rig, limit_ns * 2)
+            let_pass(rig, limit_ns * 2)
         for opcode in refused:
             rig.controllers[0].inject(FaultRule(action=FaultAction.STATUS, qid=0, opcode=opcode))
         limits = step_limits(run)
         found = recover(rig, limits)
         rig.controllers[0].clear_faults()
         rig.put()
-        _let_pass(rig, limit_ns * 6)
+        let_pass(rig, limit_ns * 6)
         spoilt = rig.get()
         after = rig.submit("read", lba=at, offset=at * BLOCK)
         counted = rig.counted()
@@ -252,15 +252,6 @@ def recovery_late(run: Run) -> Observations:
             "after": after["state"],
             "counted": counted["ring"],
         }
-
-
-def _let_pass(rig: Rig, nanoseconds: int) -> None:
-    if rig.world is None:
-        time.sleep(nanoseconds / 1e9)
-        return
-    until = rig.world.now_ns + nanoseconds
-    while rig.world.now_ns < until:
-        rig.world.run(4096)
 
 
 @recovery_late.judge

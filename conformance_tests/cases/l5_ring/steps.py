@@ -1,7 +1,8 @@
-"""The steps of a recovery, and what became of each queue: shared by the cases of the ring. No case is here."""
+"""Steps of a recovery, what became of each queue, time that goes by: for the cases of the ring. No case is here."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from tutti_hal.conformance_tests.rig import Rig
@@ -41,3 +42,13 @@ def recover(rig: Rig, limits: RecoveryLimits) -> dict[str, Any]:
             for one in results
         ],
     }
+
+
+def let_pass(rig: Rig, nanoseconds: int) -> None:
+    """Let time go by: the world's, or real time where there is no world."""
+    if rig.world is None:
+        time.sleep(nanoseconds / 1e9)
+        return
+    until = rig.world.now_ns + nanoseconds
+    while rig.world.now_ns < until:
+        rig.world.run(4096)

@@ -23,7 +23,7 @@ def musa() -> Record:
 
 def sdk(root: Path, *, library: bool = True, version: int = 50200) -> Path:
     (root / "include").mkdir(parents=True)
-    (root / "include" / "musa_runtime.h").touch()
+    (root / "include" / "musa_runtime_api.h").touch()
     (root / "include" / "musa.h").write_text(f"#pragma once\n#define MUSA_VERSION {version}\n", encoding="utf-8")
     if library:
         (root / "lib").mkdir()
@@ -47,7 +47,7 @@ def test_a_variable_that_names_no_folder_is_not_passed_over(musa: Record, tmp_pa
 def test_another_vendors_is_told_as_what_it_is(musa: Record, tmp_path: Path) -> None:
     (tmp_path / "include" / "mcr").mkdir(parents=True)
     (tmp_path / "include" / "mcr" / "mc_runtime_api.h").touch()
-    with pytest.raises(SdkForeign, match=r"has no include/musa_runtime\.h; it is the SDK of maca") as refused:
+    with pytest.raises(SdkForeign, match=r"has no include/musa_runtime_api\.h; it is the SDK of maca") as refused:
         find_root(musa, {"MUSA_PATH": str(tmp_path)})
     assert refused.value.id == "TT-SDK-FOREIGN"
 

@@ -201,7 +201,7 @@ def test_without_headers_the_record_stands(musa: Record, tmp_path: Path) -> None
 
 
 def test_of_each_library_one_version_is_opened(musa: Record, tmp_path: Path) -> None:
-    for name in ("include/musa_runtime.h", "lib/libmusart.so.4", "lib/libmusart.so"):
+    for name in ("include/musa_runtime_api.h", "lib/libmusart.so.4", "lib/libmusart.so"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     root = find_root(musa, {"MUSA_HOME": str(tmp_path)})

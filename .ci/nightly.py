@@ -309,7 +309,7 @@ def main(words: list[str]) -> int:
         )
         if row.get("reason") == "interrupted":
             return 130
-    print(f"written: {SUMMARY.relative_to(ROOT)}")
+    print(f"written: {os.path.relpath(SUMMARY, ROOT)}")
     return 1 if failed else 0
 
 

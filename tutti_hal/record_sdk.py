@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +113,7 @@ class Toolchain:
         flags: flags of every compilation, without the output.
         arch_flags: flags of one architecture; ``{name}`` stands for each of the arch's ``vars``.
         output_flags: flags that select the kind of output.
+        environ: environment variables that every call of the driver has.
         version_flag: what makes the driver print its version.
         version_pattern: regular expression whose first group is the version.
         rtc: the library that compiles at run time, or None.
@@ -129,6 +130,7 @@ class Toolchain:
     output_flags: tuple[str, ...]
     version_flag: str
     version_pattern: str
+    environ: Mapping[str, str] = field(default_factory=dict)
     rtc: Rtc | None = None
     prefer_rtc: bool = False
 

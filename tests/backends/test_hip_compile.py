@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tutti_hal.codegen import render
-from tutti_hal.errors import ArchRefused
+from tutti_hal.errors import ArchRefused, BuildError
 from tutti_hal.profile import Profile, resolve
 from tutti_hal.toolchain import build, toolchain_of
 from tutti_hal.toolchain.compiler import compile_unit
@@ -48,3 +48,17 @@ def test_a_compiler_that_does_not_know_the_arch_says_so(hip: Profile, tmp_path: 
     with pytest.raises(ArchRefused, match="gfx9999") as refused:
         compile_unit(chain, chain.find(), arch, render(hip.record, arch, "saxpy"), tmp_path)
     assert refused.value.id == "TT-BUILD-ARCH"
+
+
+def test_every_call_of_the_compiler_names_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hipcc that finds nvcc on PATH would compile for another platform."""
+    driver = tmp_path / "hipcc"
+    driver.write_text('#!/bin/sh\necho "version 6.3.0 $HIP_PLATFORM" > "$0.said"\ncat "$0.said"\nexit 1\n')
+    driver.chmod(0o755)
+    monkeypatch.setenv("TUTTI_HIP_CLANG", str(driver))
+    monkeypatch.delenv("HIP_PLATFORM", raising=False)
+    hip = resolve("hip")
+    chain = toolchain_of(hip)
+    with pytest.raises(BuildError):
+        compile_unit(chain, chain.find(), hip.record.archs["gfx942"], render(hip.record, "gfx942", "saxpy"), tmp_path)
+    assert (tmp_path / "hipcc.said").read_text() == "version 6.3.0 amd\n"

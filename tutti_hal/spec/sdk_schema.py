@@ -42,6 +42,7 @@ TOOLCHAIN = Struct(
         "subdirs": ListOf(Text()),
         "arch_flags": ListOf(Text()),
         "output_flags": ListOf(Text()),
+        "environ": MapOf(Text(), pattern=r"\w+", noun="variable"),
         "prefer": Text(known=("offline", "rtc"), noun="kind of compiler"),
         "rtc": proven(
             {"libraries": ListOf(Text(), least=1), "prefix": Text(), "code": Text(), "flags": ListOf(Text())}
@@ -82,6 +83,7 @@ def build_toolchain(value: Mapping[str, Any]) -> Toolchain:
         output_flags=value.get("output_flags", ()),
         version_flag=value["version_flag"],
         version_pattern=value["version_pattern"],
+        environ=_frozen(value.get("environ", {})),
         rtc=None if rtc is None else Rtc(rtc["libraries"], rtc["prefix"], rtc["code"], rtc["flags"]),
         prefer_rtc=value.get("prefer") == "rtc",
     )

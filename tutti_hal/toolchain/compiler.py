@@ -8,9 +8,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tutti_hal.codegen.kernels import KernelDecl
@@ -154,7 +155,7 @@ class Toolchain:
         chain = self.record.toolchain
         if compiler.library is not None:
             return f"{compiler.library.name} {rtc.version(compiler.command)}"
-        done = run([*compiler.command, chain.version_flag], f"ask {compiler.path} for its version")
+        done = run([*compiler.command, chain.version_flag], f"ask {compiler.path} for its version", chain.environ)
         match = re.search(chain.version_pattern, done.stdout + done.stderr)
         if done.returncode or match is None:
             raise BuildError(
@@ -214,8 +215,15 @@ def _compiler(path: Path, words: Sequence[str] = ()) -> Compiler:
     return Compiler(path, " ".join([*parts, *words]), tuple(words))
 
 
-def run(command: Sequence[str], tried: str) -> subprocess.CompletedProcess[str]:
+def run(
+    command: Sequence[str], tried: str, environ: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end, within a time, and keep what it prints, in English.
+
+    Args:
+        command: the command line.
+        tried: what it is for, for error messages.
+        environ: variables beside those of this process, or instead of them.
 
     Raises:
         BuildError: it cannot be started, or does not end.
@@ -229,7 +237,7 @@ def run(command: Sequence[str], tried: str) -> subprocess.CompletedProcess[str]:
             timeout=COMPILE_LIMIT_S,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, **environ, "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired as error:
         raise BuildError(tried, f"no end after {COMPILE_LIMIT_S} s", "Run the command by hand.") from error
@@ -248,12 +256,13 @@ def compile_unit(chain: Toolchain, compiler: Compiler, arch: Arch, rendered: Ren
     unit = rendered.write(folder, chain.record.toolchain.suffix)
     module = folder / f"{rendered.name}{chain.record.toolchain.output}"
     command = chain.command(compiler, arch, unit, module)
-    done = run(command, f"compile {rendered.template} for {chain.record.vendor}:{arch.name}")
+    tried = f"compile {rendered.template} for {chain.record.vendor}:{arch.name}"
+    done = run(command, tried, chain.record.toolchain.environ)
     log = done.stdout + done.stderr
     (folder / "build.log").write_text(log, encoding="utf-8")
     if done.returncode or not module.is_file():
-        raise _refused(chain.record.vendor, arch.name, log)(
-            f"compile {rendered.template} for {chain.record.vendor}:{arch.name}",
+        raise _refused(arch.name, log)(
+            tried,
             f"exit {done.returncode}{'' if done.returncode else f' and no {module.name}'}:\n"
             f"{log.strip()[-4000:] or '(it printed nothing)'}\n",
             f"The command was: {shlex.join(command)}",
@@ -270,9 +279,8 @@ _UNKNOWN_ARCH = re.compile(
 _MIXED = "macros of two vendors in one translation unit"
 
 
-def _refused(vendor: str, arch: str, log: str) -> type[BuildError]:
+def _refused(arch: str, log: str) -> type[BuildError]:
     """The kind of error that a compiler's output stands for."""
-    del vendor
     if _MIXED in log:
         return VendorsMixed
     told = [line for line in log.splitlines() if arch in line or "arch" in line]

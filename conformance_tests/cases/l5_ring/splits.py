@@ -38,7 +38,7 @@ def _most(mdts: int, lba: int, nsid: int) -> int:
 
 
 def _count(mdts: int, lba: int) -> int:
-    """Blocks of each request: two commands and three blocks more, one where they are large, or what one takes easily."""
+    """Blocks of each request: three more than two commands carry, than one large one; or what one takes easily."""
     return (2 if mdts < 7 else 1) * ((4096 << mdts) // lba) + 3 if mdts else (1 << 17) // lba
 
 

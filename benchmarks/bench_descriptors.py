@@ -1,9 +1,9 @@
 """Bytes that descriptors retain per registered byte: PRP lists and SGL descriptors, for objects of 4 to 512 KiB.
 
-A pool of objects is registered with a real ring over a software drive, in pieces of one object; each object is one run on
-the bus, its neighbours are elsewhere. Counted is every byte: lists, tables, their pages as they were allocated, and the
-buffer's record, on the device and in the host's image of it. Beside it, in the same run: a naive PRP list for each object, a
-page of its own, and the ring's lists without pieces, for any range.
+A pool of objects is registered with a real ring over a software drive, in pieces of one object; each object is one run
+on the bus, its neighbours are elsewhere. Counted is every byte: lists, tables, their pages as they were allocated, and
+the buffer's record, on the device and in the host's image of it. Beside it, in the same run: a naive PRP list for each
+object, a page of its own, and the ring's lists without pieces, for any range.
 
     python benchmarks/bench_descriptors.py [--pool MIB] [--json]
 

@@ -40,12 +40,13 @@ def _lines(matrix: VendorMatrix) -> list[str]:
         return [f"{matrix.vendor}: FAIL: {matrix.failed}"]
     lines = [f"{matrix.vendor}: {matrix.compiler}, {matrix.seconds:.0f} s; compile-only"]
     for row in matrix.rows:
-        passed = len(row.judgements) - len(row.bad)
+        passed = len(row.judgements) - len(row.bad) - len(row.expected)
         lines.append(
             f"  {row.arch:<10} {row.modules} kernel sets, {row.kernels} kernels compiled; "
             f"{passed} of {len(row.judgements)} cases pass"
         )
-        lines += [f"    {one.verdict} {one.id}: {one.reason}" for one in row.bad]
+        lines += [f"    {one.verdict} {one.id}: {one.reason[:400]}" for one in (*row.bad, *row.expected)]
+    lines += [f"  {name} passes on every arch: take it off the expected failures" for name in matrix.outlived]
     if matrix.resources is None:
         lines.append(f"  resources not compared: {matrix.unweighed}")
         return lines

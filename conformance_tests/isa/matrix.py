@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tutti_hal.conformance_tests.isa.baseline import Comparison, compare, load
+from tutti_hal.conformance_tests.verdict import Verdict
 
 if TYPE_CHECKING:
     from tutti_hal.conformance_tests.judgement import Judgement
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 #: The cases that judge what a compiler made.
 CASES = ("compile/every_kernel_set", "compile/listing*", "compile/attributes", "compile/masks")
+
+
+#: Of what a vendor lists as an expected failure. The list is a vendor's: a part of its archs may pass.
+_EXPECTED = (Verdict.XFAIL, Verdict.XPASS)
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,13 @@ class Row:
 
     @property
     def bad(self) -> tuple[Judgement, ...]:
-        """The judgements that are no pass."""
-        return tuple(one for one in self.judgements if one.blocks)
+        """The judgements that are neither a pass nor what the vendor said beforehand."""
+        return tuple(one for one in self.judgements if one.blocks and one.verdict not in _EXPECTED)
+
+    @property
+    def expected(self) -> tuple[Judgement, ...]:
+        """The judgements of what the vendor said beforehand that it fails."""
+        return tuple(one for one in self.judgements if one.verdict in _EXPECTED)
 
 
 @dataclass(frozen=True)
@@ -68,10 +78,19 @@ class VendorMatrix:
     seconds: float = 0.0
 
     @property
+    def outlived(self) -> tuple[str, ...]:
+        """Case names that the vendor expects to fail and that pass on every arch: the list is wrong of them."""
+        found: dict[str, set[Verdict]] = {}
+        for row in self.rows:
+            for one in row.expected:
+                found.setdefault(one.id.partition(":")[0], set()).add(one.verdict)
+        return tuple(name for name, verdicts in found.items() if Verdict.XFAIL not in verdicts)
+
+    @property
     def passed(self) -> bool:
         """Whether nothing failed; True also where it was not run."""
         grown = self.resources is not None and (self.resources.grown or self.resources.lacking)
-        return not self.failed and not grown and not any(row.bad for row in self.rows)
+        return not self.failed and not grown and not self.outlived and not any(row.bad for row in self.rows)
 
 
 def vendors() -> tuple[str, ...]:
@@ -150,10 +169,12 @@ def judge_arch(vendor: str, arch: str, cases: Sequence[str]) -> tuple[Judgement,
     from tutti_hal.conformance_tests.session import DEFAULT_SEED
     from tutti_hal.conformance_tests.subject import Subject, SubjectSpec
     from tutti_hal.conformance_tests.terms import Terms
+    from tutti_hal.expectations import load_expectations
     from tutti_hal.spec import load_spec
 
     subject = Subject(SubjectSpec(f"{vendor}:{arch}", arch))
-    terms = Terms(load_spec())
+    expectations = load_expectations(subject.profile.record.folder)
+    terms = Terms(load_spec(), expectations.unsupported, expectations.expected_failures, verify_xfail=True)
     found = []
     for instance in select(catalogue().instances({arch: subject.facts}), cases):
         outcome = execute(subject, instance, instance.seed(DEFAULT_SEED))

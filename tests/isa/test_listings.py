@@ -134,7 +134,7 @@ PLACED = """
 ; /tmp/x/gpu_vendor/v_primitives.cuh:52
 	global_store_dword v0, v2, s[2:3]
 """
-PLACES = {"store.vector": (11, 13), "mmio.store": (50, 53)}
+PLACES = [("store.vector", 11, 13), ("mmio.store", 50, 53)]
 
 
 def test_a_doorbell_is_told_by_its_line() -> None:
@@ -159,32 +159,32 @@ COMPLETION = {
     "gfx90a": (
         GFX90A,
         [
-            "global_load_dword v1, v0, s[0:1] offset:12 glc",
+            "global_load_dword v1, v0, s[0:1] offset:12 glc @load.system",
             "s_waitcnt vmcnt(0)",
             "buffer_invl2",
             "buffer_wbinvl1_vol",
-            "global_load_dword v2, v0, s[0:1] offset:8 glc",
+            "global_load_dword v2, v0, s[0:1] offset:8 glc @load.system",
         ],
         "buffer_invl2",
     ),
     "gfx942": (
         GFX942,
         [
-            "global_load_dword v1, v0, s[0:1] offset:12 sc0 sc1",
+            "global_load_dword v1, v0, s[0:1] offset:12 sc0 sc1 @load.system",
             "s_waitcnt vmcnt(0)",
             "buffer_inv sc0 sc1",
-            "global_load_dword v2, v0, s[0:1] offset:8 sc0 sc1",
+            "global_load_dword v2, v0, s[0:1] offset:8 sc0 sc1 @load.system",
         ],
         "buffer_inv sc0 sc1",
     ),
     "gfx1100": (
         GFX1100,
         [
-            "global_load_b32 v1, v0, s[0:1] offset:12 glc",
+            "global_load_b32 v1, v0, s[0:1] offset:12 glc @load.system",
             "s_waitcnt vmcnt(0)",
             "buffer_gl1_inv",
             "buffer_gl0_inv",
-            "global_load_b32 v2, v0, s[0:1] offset:8 glc",
+            "global_load_b32 v2, v0, s[0:1] offset:8 glc @load.system",
         ],
         "buffer_gl0_inv",
     ),

@@ -137,8 +137,20 @@ def test_macros_of_the_host_pass(
 
 MASKS = "out[0] = {};".format
 REFUSALS = {
-    "volatile vector copy": ("musa", "mp_31", "5.2.0", "volatile int4 *p = (volatile int4 *)out; int4 v = *p; out[0] = v.x;", "volatile"),
-    "volatile vector store": ("musa", "mp_31", "5.2.0", "volatile int4 *p = (volatile int4 *)out; *p = int4{1, 2, 3, 4};", "volatile"),
+    "volatile vector copy": (
+        "musa",
+        "mp_31",
+        "5.2.0",
+        "volatile int4 *p = (volatile int4 *)out; int4 v = *p; out[0] = v.x;",
+        "volatile",
+    ),
+    "volatile vector store": (
+        "musa",
+        "mp_31",
+        "5.2.0",
+        "volatile int4 *p = (volatile int4 *)out; *p = int4{1, 2, 3, 4};",
+        "volatile",
+    ),
     "system add at 4.3.3": ("musa", "mp_31", "4.3.3", "atomicAdd_system(out, 1u);", "does not end on this call"),
     "system cas at 4.3.3": ("musa", "mp_31", "4.3.3", "atomicCAS_system(out, 1u, 2u);", "does not end on this call"),
     "active mask at 4.3.3": ("musa", "mp_31", "4.3.3", "out[0] = __activemask();", "__activemask"),
@@ -146,7 +158,13 @@ REFUSALS = {
     "byte permutation": ("musa", "mp_31", "5.2.0", "out[0] = __byte_perm(1u, 2u, 3u);", "__byte_perm"),
     "shuffle without a mask": ("musa", "mp_31", "5.2.0", "out[0] = __shfl(out[1], 0);", "__shfl"),
     "sleep": ("musa", "mp_31", "5.2.0", "__nanosleep(20);", "__nanosleep"),
-    "another vendor's assembly": ("musa", "mp_31", "5.2.0", 'asm volatile("membar.sys;" ::: "memory");', "inline assembly"),
+    "another vendor's assembly": (
+        "musa",
+        "mp_31",
+        "5.2.0",
+        'asm volatile("membar.sys;" ::: "memory");',
+        "inline assembly",
+    ),
     "ballot of a wide wave": ("musa", "mp_22", "5.2.0", MASKS("__ballot_sync(0xffffffffu, 1)"), "cannot describe"),
     "shuffle of a wide wave": ("musa", "mp_21", "5.2.0", MASKS("__shfl_sync(0xffffffffu, 1u, 0)"), "cannot describe"),
     "active mask of a wide wave": ("musa", "mp_22", "5.2.0", MASKS("__activemask()"), "__activemask"),
@@ -156,10 +174,28 @@ REFUSALS = {
     "system add of MACA": ("maca", "xcore1000", "3.5.3", "atomicAdd_system(out, 1u);", "atomicAdd_system"),
     "sync functions without the switch": ("hip", "gfx942", "6.3.0", "__syncwarp();", "__syncwarp"),
     "assembly of HIP": ("hip", "gfx942", "6.3.0", 'asm volatile("membar.sys;");', "does not know the instruction"),
-    "a fence without a scope": ("hip", "gfx942", "6.3.0", '__builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "device");', "scope"),
-    "an atomic without a scope": ("hip", "gfx942", "6.3.0", "__hip_atomic_store(out, 1u, __ATOMIC_RELEASE, 9);", "scope"),
-    "a ballot of the other width": ("hip", "gfx942", "6.3.0", "out[0] = __builtin_amdgcn_ballot_w32(true);", "ballot_w32"),
-}  # fmt: skip
+    "a fence without a scope": (
+        "hip",
+        "gfx942",
+        "6.3.0",
+        '__builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "device");',
+        "scope",
+    ),
+    "an atomic without a scope": (
+        "hip",
+        "gfx942",
+        "6.3.0",
+        "__hip_atomic_store(out, 1u, __ATOMIC_RELEASE, 9);",
+        "scope",
+    ),
+    "a ballot of the other width": (
+        "hip",
+        "gfx942",
+        "6.3.0",
+        "out[0] = __builtin_amdgcn_ballot_w32(true);",
+        "ballot_w32",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", REFUSALS)
@@ -174,14 +210,19 @@ def test_a_refusal(what: str, compiled: Compile) -> None:
 #: The nearest thing that is taken: each refusal is of what it says, and of nothing else.
 TAKEN = {
     "field by field": ("musa", "mp_31", "5.2.0", "volatile int4 *p = (volatile int4 *)out; out[1] = p->x + p->w;"),
-    "the vendor's own vector load": ("musa", "mp_31", "5.2.0", "int4 v = volatile_load((volatile int4 *)out); volatile_store(v, (volatile int4 *)out);"),
+    "the vendor's own vector load": (
+        "musa",
+        "mp_31",
+        "5.2.0",
+        "int4 v = volatile_load((volatile int4 *)out); volatile_store(v, (volatile int4 *)out);",
+    ),
     "system add later": ("musa", "mp_31", "5.2.0", "atomicAdd_system(out, 1u);"),
     "plain add and a fence at 4.3.3": ("musa", "mp_31", "4.3.3", "atomicAdd(out, 1u); __threadfence_system();"),
     "a name in a text": ("musa", "mp_31", "4.3.3", 'printf("atomic add system %u", out[0]);'),
     "sync of a wide wave": ("musa", "mp_22", "4.3.3", "__syncwarp(); out[0] = warpSize;"),
     "ballot of 64 lanes": ("maca", "xcore1000", "3.5.3", "out[0] = (unsigned)__ballot_sync(~0ull, 1);"),
     "waiting": ("hip", "gfx942", "6.3.0", 'asm volatile("s_waitcnt vmcnt(0)" ::: "memory"); out[0] = 1;'),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", TAKEN)
@@ -237,7 +278,11 @@ def test_hipcc_takes_another_compiler_where_it_finds_one(
 
 
 def test_versions(roots: Callable[[str, str], Path]) -> None:
-    for vendor, sdk, said in (("musa", "4.3.3", "mcc version 4.3.3"), ("maca", "3.5.3", "3.5.3"), ("hip", "6.3.0", "6.3.0")):
+    for vendor, sdk, said in (
+        ("musa", "4.3.3", "mcc version 4.3.3"),
+        ("maca", "3.5.3", "3.5.3"),
+        ("hip", "6.3.0", "6.3.0"),
+    ):
         driver = roots(vendor, sdk) / DRIVERS[vendor][0]
         done = subprocess.run([driver, "--version"], capture_output=True, text=True, timeout=60, check=True)
         assert said in done.stdout

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Patterns = tuple[re.Pattern[str], ...]
@@ -31,6 +31,8 @@ class Family:
         apart: what is between two loads of one completion never.
         scope: where the release is a call, what must set its scope to system before it; None elsewhere.
         acquires: where a load is a call, all that sets its order to acquire and its scope to system; empty elsewhere.
+        relay: what a lane that stored nothing has to do before its doorbell where that is less than a release: nothing,
+            where every release waits until what it released is seen by all. None: a release.
         narrower: whether a release of device scope is another one than that of system scope.
         place: a line of the listing that says from which line of which file the following instructions are; None where
             the instructions tell a device store by themselves.
@@ -48,6 +50,7 @@ class Family:
     apart: re.Pattern[str] | None = None
     scope: re.Pattern[str] | None = None
     acquires: Patterns = ()
+    relay: Patterns | None = None
     narrower: bool = True
     place: re.Pattern[str] | None = None
 
@@ -101,7 +104,8 @@ _GCN_STORE = re.compile(r"^(global|flat)_store_(dword|b)")
 def _gcn(name: str, bits: str, release: Patterns, acquire: Patterns, register: str, narrower: bool = True) -> Family:
     """A family of AMD's. ``bits`` are those of an access at system scope; ``register`` those of a doorbell.
 
-    A store to a device register is a store like others: it is told by the line that it comes from.
+    A store to a device register is a store like others, and a load of a completion a load: they are told by the lines
+    that they come from.
     """
     return Family(
         name,
@@ -111,9 +115,10 @@ def _gcn(name: str, bits: str, release: Patterns, acquire: Patterns, register: s
         device=re.compile(r"^(global|flat)_store_\S+ .* @mmio\.store\b"),
         release=release,
         doorbell=re.compile(rf"^(global|flat)_store_(dword|b32) (?!.*\bnt\b)(?!.*\bslc\b).*{register}"),
-        load=re.compile(rf"^(global|flat)_load_(dword|b32) .*{bits}"),
+        load=re.compile(rf"^(global|flat)_load_(dword|b32) .*{bits}.* @load\.system\b"),
         acquire=acquire,
         apart=re.compile(r"^((global|flat)_(atomic|store)|s_barrier|buffer_wbl2)"),
+        relay=None if narrower else (),
         narrower=narrower,
         place=_GCN_PLACE,
     )
@@ -219,20 +224,24 @@ def _processors(flags: int) -> dict[int, Family]:
     return {machine: kinds[flags & 0xFF] for machine, kinds in PROCESSORS.items() if flags & 0xFF in kinds}
 
 
-def instructions(family: Family, text: str, places: Mapping[str, tuple[int, int]] | None = None) -> list[str]:
+#: What the lines of a function of the vendor's header of primitives are: what, first line, last line.
+Place = tuple[str, int, int]
+
+
+def instructions(family: Family, text: str, places: Sequence[Place] = ()) -> list[str]:
     """The instructions of a listing, in order, without addresses.
 
     Args:
         family: the listing's.
         text: the listing.
-        places: primitive -> first and last line of its function in the vendor's header of primitives. Where the
-            family's listing says the lines, an instruction from there ends in ``@`` and the primitive's id.
+        places: functions of the vendor's header of primitives. Where the family's listing says the lines, an
+            instruction from one of them ends in ``@`` and what that is.
     """
     code, at = [], ""
     for line in text.splitlines():
         place = family.place.match(line) if family.place else None
         if place is not None:
-            at = _primitive_at(place["file"], int(place["line"]), places or {})
+            at = _primitive_at(place["file"], int(place["line"]), places)
             continue
         found = family.instruction.match(line)
         if found:
@@ -240,10 +249,18 @@ def instructions(family: Family, text: str, places: Mapping[str, tuple[int, int]
     return code
 
 
-def _primitive_at(file: str, line: int, places: Mapping[str, tuple[int, int]]) -> str:
+def _primitive_at(file: str, line: int, places: Sequence[Place]) -> str:
     if not file.endswith("_primitives.cuh"):
         return ""
-    return next((f" @{name}" for name, (first, last) in places.items() if first <= line <= last), "")
+    return next((f" @{what}" for what, first, last in places if first <= line <= last), "")
+
+
+def fenced(family: Family, code: Sequence[str]) -> list[str]:
+    """The code without what the lowering of a doorbell does itself before its store: the kernel's own fence is left.
+
+    A check of a kernel whose fence was left out is made of this, for a doorbell that releases by itself hides it.
+    """
+    return [one for one in code if not one.endswith(" @mmio.store") or family.store.search(one)]
 
 
 def follow(patterns: Patterns, code: Sequence[str]) -> bool:
@@ -269,6 +286,8 @@ def straight(family: Family, code: Sequence[str]) -> tuple[int, bool]:
 def relayed(family: Family, code: Sequence[str]) -> bool:
     """Whether a release comes before the only store, a doorbell's, of a kernel that rings for what others stored."""
     stores = [index for index, one in enumerate(code) if family.store.search(one)]
+    if family.relay is not None:
+        return len(stores) == 1 and follow(family.relay, code[: stores[0]])
     return len(stores) == 1 and _released(family, code, 0, stores[0])
 
 

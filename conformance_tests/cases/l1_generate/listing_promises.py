@@ -32,6 +32,15 @@ def promised(family: Family, primitive: str, axes: Mapping[str, str]) -> Pattern
     return tuple(re.compile(one) for one in table(family.name, primitive, axes))
 
 
+def tells(family: Family, primitive: str, axes: Mapping[str, str], weaker: Mapping[str, str]) -> bool:
+    """Whether the instruction set has other instructions for a weaker member of a family of primitives."""
+    # What may be made of compare and swap is told from a narrower one by the bits alone: as an add is.
+    one, other = ({**each, "op": "add"} if each.get("op") == "or" else each for each in (axes, weaker))
+    found = [promised(family, primitive, each) for each in (one, other)]
+    texts = [[pattern.pattern for pattern in each or ()] for each in found]
+    return texts[0] != texts[1]
+
+
 def _sass(_: str, primitive: str, axes: Mapping[str, str]) -> tuple[str, ...]:
     scope = {"device": "GPU", "system": "SYS", "block": "CTA", "": ""}[axes.get("scope", "")]
     wide = r"\.64" if axes.get("bits") == "64" else ""
@@ -124,7 +133,9 @@ def _gcn(processor: str, primitive: str, axes: Mapping[str, str]) -> tuple[str, 
         case "mmio.store":
             return (store,)
         case _:
-            name = {"add": "add", "exchange": "swap", "or": "or", "": "cmpswap"}[axes.get("op", "")]
+            # No bus has an atomic or: at system scope it may be made of compare and swap.
+            either_or = "(or|cmpswap)" if scope == "system" else "or"
+            name = {"add": "add", "exchange": "swap", "or": either_or, "": "cmpswap"}[axes.get("op", "")]
             ending = "(_x2|_[bu]64)" if axes["bits"] == "64" else "(_[bu]32)?"
             return (rf"^(global|flat)_atomic_{name}{ending} .*{atomics}",)
 

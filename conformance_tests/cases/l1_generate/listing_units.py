@@ -68,19 +68,24 @@ def listed(
     }
 
 
-def _places(header: str) -> dict[str, list[int]]:
-    """First and last line of the functions whose stores have to be told apart, by what they are."""
-    found: dict[str, list[int]] = {}
-    named = {"tt_mmio_store_u32": "mmio.store", "tt_store_relaxed_sys_u32x4": "store.vector"}
+def _places(header: str) -> dict[str, list[Any]]:
+    """First and last line of the functions whose accesses have to be told apart, and what each is."""
+    found: dict[str, list[Any]] = {}
+    named = {
+        "tt_mmio_store_u32": "mmio.store",
+        "tt_store_relaxed_sys_u32x4": "store.vector",
+        "tt_load_acquire_sys_u32": "load.system",
+        "tt_load_relaxed_sys_u32": "load.system",
+    }
     name = ""
     for number, line in enumerate(header.splitlines(), 1):
         match = re.match(r"TT_DEVICE TT_INLINE .*?\b(tt_\w+)\(", line)
         if match:
-            name = named.get(match[1], "")
+            name = match[1] if match[1] in named else ""
             if name:
-                found[name] = [number, number]
+                found[name] = [named[name], number, number]
         if name:
-            found[name][1] = number
+            found[name][2] = number
         if line.startswith("}"):
             name = ""
     return found
@@ -103,7 +108,7 @@ def _kernel_of(listing: str, kernel: str) -> str:
 def code_of(seen: Seen, found: Mapping[str, Any], kernel: str) -> tuple[Family, list[str]]:
     """For judges: the family of a listing, and a kernel's instructions."""
     family = family_of(found["machine"], seen.facts.simulated, found["flags"])
-    places = {name: (first, last) for name, (first, last) in found["places"].items()}
+    places = [(what, first, last) for what, first, last in found["places"].values()]
     return family, instructions(family, bytes(found["kernels"][kernel]).decode(), places)
 
 

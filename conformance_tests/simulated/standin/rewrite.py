@@ -61,7 +61,7 @@ def refuse(dialect: Dialect, sdk: tuple[int, ...], text: str, foreign: tuple[str
 
 
 def _place(text: str, at: int, file: str) -> str:
-    marker = [one for one in _MARKER.finditer(text, 0, at)][-1]
+    marker = list(_MARKER.finditer(text, 0, at))[-1]
     return f"{file}:{int(marker['line']) + text.count(chr(10), marker.end() + 1, at)}"
 
 

@@ -22,7 +22,7 @@ FIGURES = ("registers", "spill_bytes", "shared_bytes", "local_bytes")
 #: Registers of a lane that a kernel may need more than its baseline: this share of it, and at least so many.
 REGISTER_SHARE, REGISTER_FLOOR = 0.1, 4
 
-#: Kernel sets whose kernels are the suite's own: one without a baseline is only said.
+#: Kernel sets whose kernels are the suite's own: one without a baseline, or that grew, is only said.
 PROBES = "probe_"
 
 Figures = tuple[int | None, ...]
@@ -48,7 +48,7 @@ class Comparison:
     Attributes:
         grown: a sentence for each figure beyond its margin, with both figures.
         lacking: product kernels that have no baseline.
-        said: what is no failure: kernels of probes without a baseline, baselines without a kernel.
+        said: what is no failure: kernels of probes that grew or have no baseline, baselines without a kernel.
         compared: how many figures were.
     """
 
@@ -118,14 +118,15 @@ def compare(baseline: Baseline, modules: Iterable[Built]) -> Comparison:
             if known is None:
                 (said if module.kernel_set.startswith(PROBES) else lacking).append(f"{key[1]} on {key[0]}: no baseline")
                 continue
+            found = said if module.kernel_set.startswith(PROBES) else grown
             for name, was, now in zip(FIGURES, known, figures_of(need), strict=True):
                 if was is None:
                     continue
                 compared += 1
                 if now is None:
-                    grown.append(f"{key[1]} on {key[0]}: {name} was {was}, and now the toolchain cannot tell")
+                    found.append(f"{key[1]} on {key[0]}: {name} was {was}, and now the toolchain cannot tell")
                 elif now > was + _margin(name, was):
-                    grown.append(f"{key[1]} on {key[0]}: {name} {now}, baseline {was}, margin {_margin(name, was)}")
+                    found.append(f"{key[1]} on {key[0]}: {name} {now}, baseline {was}, margin {_margin(name, was)}")
     archs = {module.arch for module in built}
     gone = sorted(key for key in baseline.kernels if key[0] in archs and key not in seen)
     said += [f"{kernel} on {arch}: a baseline of no kernel" for arch, kernel in gone]

@@ -10,6 +10,8 @@ from tutti_hal.codegen import KernelDecl
 from tutti_hal.conformance_tests.errors import BaselineInvalid
 from tutti_hal.conformance_tests.isa import __main__ as command
 from tutti_hal.conformance_tests.isa import baseline, matrix
+from tutti_hal.conformance_tests.judgement import Judgement
+from tutti_hal.conformance_tests.verdict import Verdict
 from tutti_hal.toolchain import Built, Resources
 
 pytestmark = pytest.mark.isa
@@ -48,6 +50,24 @@ def test_a_product_kernel_must_have_a_baseline() -> None:
     found = baseline.compare(KNOWN, [built("ring", *needs), built("probe_x", Resources("p", 1, 0, 0, 0))])
     assert found.lacking == ("ring/new on a: no baseline",)
     assert "probe_x/p on a: no baseline" in found.said
+
+
+def test_a_probe_that_grew_is_only_said() -> None:
+    known = baseline.Baseline("cc 1", {("a", "probe_x/p"): (8, 0, 0, 0)})
+    found = baseline.compare(known, [built("probe_x", Resources("p", 20, 0, 0, 0))])
+    assert (found.grown, found.said) == ((), ("probe_x/p on a: registers 20, baseline 8, margin 4",))
+
+
+def test_an_expected_failure_that_passes_everywhere_is_a_finding() -> None:
+    def row(arch: str, verdict: Verdict) -> matrix.Row:
+        judgement = Judgement(f"compile/x:arch={arch}", verdict, "", blocks=True)
+        return matrix.Row(arch, 1, 1, (judgement,))
+
+    part = matrix.VendorMatrix("v", rows=(row("a", Verdict.XFAIL), row("b", Verdict.XPASS)))
+    whole = matrix.VendorMatrix("v", rows=(row("a", Verdict.XPASS), row("b", Verdict.XPASS)))
+    failed = matrix.VendorMatrix("v", rows=(row("a", Verdict.FAIL),))
+    assert (part.passed, whole.passed, failed.passed) == (True, False, False)
+    assert whole.outlived == ("compile/x",)
 
 
 def test_a_baseline_is_read_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,13 @@ every vendor's calls go through, so that what a certificate says of it holds her
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutti_hal.errors import RuntimeFailure, RuntimeMissing, WrongDevice
 from tutti_hal.shim.ffi import CRuntime, HostCalls
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from tutti_hal.profile import Profile
     from tutti_hal.record import Record
     from tutti_hal.shim.ffi import Current
+
+
+#: A section without bytes in the file.
+_NO_BITS = 8
 
 
 class CudaRuntime(CRuntime):
@@ -60,6 +65,13 @@ class CudaRuntime(CRuntime):
                 found.append(ordinal)
         return tuple(found)
 
+    def code(self, counts: HostCalls, name: str, *args: Any) -> int:
+        """See :meth:`CRuntime.code`. A file that is cut off does not come to the driver, which may not survive it."""
+        if name == "ModuleLoad" and _cut_off(Path(bytes(args[1]).decode())):
+            counts.add(name)
+            return int(self.record.errors.values["InvalidKernelImage"])
+        return super().code(counts, name, *args)
+
     def current(self, counts: HostCalls, device: int) -> Current:
         """See :meth:`CRuntime.current`.
 
@@ -72,6 +84,27 @@ class CudaRuntime(CRuntime):
             self.call(counts, "SetDevice", chosen[0])
             self._thread.life = life
         return super().current(counts, device)
+
+
+def _cut_off(file: Path) -> bool:
+    """Whether an ELF file ends before the segments and sections that its header tells of."""
+    try:
+        image = file.read_bytes()
+    except OSError:
+        return False  # for the driver to say
+    if image[:5] != b"\x7fELF\x02":
+        return False
+    if len(image) < 64:
+        return True
+    program, sections = struct.unpack_from("<QQ", image, 32)
+    program_size, programs, section_size, count = struct.unpack_from("<4H", image, 54)
+    if max(program + program_size * programs, sections + section_size * count) > len(image):
+        return True
+    for at in range(sections, sections + section_size * count, section_size or 1):
+        kind, offset, size = (*struct.unpack_from("<I", image, at + 4), *struct.unpack_from("<QQ", image, at + 24))
+        if kind != _NO_BITS and offset + size > len(image):
+            return True
+    return False
 
 
 def libraries(record: Record) -> tuple[Path | str, ...]:

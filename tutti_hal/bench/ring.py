@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti_hal.bench.naive import naive_templates
 from tutti_hal.errors import BenchError
+from tutti_hal.nvme.device_memory import why_not_attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: i
     and the same ring with one command a batch. What was moved is compared with its source, byte for byte.
 
     Args:
-        profile: HOST in mode threads; software controllers reach host memory.
+        profile: one that maps host memory, which is what software controllers reach; not in mode sim.
         load: what is moved.
         time_limit_s: of all measuring together; bring-up and compiling are beside it. Every round is at least two
             batches, so that 0 is a smoke test.
@@ -101,10 +102,9 @@ def measure_ring(profile: Profile, load: Load, *, time_limit_s: float, rounds: i
         BenchError: another profile, a command that did not end well, or wrong data.
         TuttiError: a part refused.
     """
-    if profile.record.kind != "host" or not profile.arch.startswith("threads-"):
-        raise BenchError(
-            f"measure the ring on {profile}", "its controllers run on threads of this host", "Name --profile host."
-        )
+    why_not = why_not_attached(profile)
+    if why_not is not None:
+        raise BenchError(f"measure the ring on {profile}", why_not, "Name --profile host.")
     with tempfile.TemporaryDirectory() as folder:
         clean = replace(load, faults=0.0)
         ways = (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.errors import BenchError
+from tutti_hal.nvme.device_memory import why_not_attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,10 +118,9 @@ def soak(
         BenchError: another profile, a state file of another soak, or a sum that does not come out.
         TuttiError: a part refused.
     """
-    if profile.record.kind != "host" or not profile.arch.startswith("threads-"):
-        raise BenchError(
-            f"soak the ring on {profile}", "its controllers run on threads of this host", "Name --profile host."
-        )
+    why_not = why_not_attached(profile)
+    if why_not is not None:
+        raise BenchError(f"soak the ring on {profile}", why_not, "Name --profile host.")
     lives = _resume(state, slices)
     asked, began = sum(one.commands for one in slices), time.monotonic()
     # A process of its own grows as it likes in the first round.

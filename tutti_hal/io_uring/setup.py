@@ -109,8 +109,8 @@ def create_pairs(drive: Drive, options: RingOptions, stack: ExitStack) -> list[Q
             options.depth,
             qid=row + 1,
             cq_depth=options.completion_depth,
-            sq_memory=_place(drive.sq_dma, options.depth * SQE_BYTES, handle.page_bytes, stack),
-            cq_memory=_place(cq_dma, options.completion_depth * CQE_BYTES, handle.page_bytes, stack),
+            sq_memory=_place(drive.sq_dma or drive.dma, options.depth * SQE_BYTES, handle.page_bytes, stack),
+            cq_memory=_place(cq_dma or drive.dma, options.completion_depth * CQE_BYTES, handle.page_bytes, stack),
             completes_to=None if row == first else pairs[first],
         )
         stack.callback(_delete_pair, drive, pair.qid)
@@ -124,9 +124,7 @@ def create_pairs(drive: Drive, options: RingOptions, stack: ExitStack) -> list[Q
     return pairs
 
 
-def _place(dma: Dma | None, nbytes: int, alignment: int, stack: ExitStack) -> DmaMemory | None:
-    if dma is None:
-        return None
+def _place(dma: Dma, nbytes: int, alignment: int, stack: ExitStack) -> DmaMemory:
     memory = dma.allocate(nbytes, contiguous=True, alignment=alignment)
     stack.callback(memory.close)
     return memory

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tutti_hal.nvme.prp import Run
     from tutti_hal.nvme.software import Iommu, SoftwareController
+    from tutti_hal.profile import Profile
     from tutti_hal.shim import Buffer, Device
 
 
@@ -128,6 +129,17 @@ class BufferDma:
         self.live[memory.address] = rounded
         memory.write(0, bytes([self._stale]) * rounded)
         return memory
+
+
+def why_not_attached(profile: Profile) -> str | None:
+    """Why software controllers on threads cannot serve a profile's kernels; None where they can."""
+    simulation = profile.backend.simulation()
+    if simulation is not None and simulation.simulates(profile.record.archs[profile.arch]):
+        return "software controllers run on threads of their own, and mode sim has one thread for everything"
+    lacking = [name for name in ("memory.mapped", "memory.register") if not profile.record.capabilities[name]]
+    if lacking:
+        return f"software controllers reach host memory only, and it has no {', no '.join(lacking)}"
+    return None
 
 
 def attach(device: Device, controller: SoftwareController, stack: ExitStack) -> tuple[ControllerHandle, BufferDma]:

@@ -280,19 +280,11 @@ def _by_drive(transfers: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def _check_profile(profile: Profile) -> None:
-    lacking = [name for name in ("memory.mapped", "memory.register") if not profile.record.capabilities[name]]
-    if lacking:
-        raise RigError(
-            f"run the demo on {profile}",
-            f"its drives are software controllers, which reach host memory only, and it has no {', no '.join(lacking)}",
-            "Name --profile host.",
-        )
-    if _mode(profile) == "sim":
-        raise RigError(
-            f"run the demo on {profile}",
-            "software controllers run on threads of their own, and mode sim has one thread for everything",
-            "Name --profile host.",
-        )
+    from tutti_hal.nvme.device_memory import why_not_attached
+
+    why_not = why_not_attached(profile)
+    if why_not is not None:
+        raise RigError(f"run the demo on {profile}", why_not, "Name --profile host.")
 
 
 def _mode(profile: Profile) -> str:

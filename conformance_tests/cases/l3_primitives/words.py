@@ -46,9 +46,9 @@ def _halves(run: Run) -> tuple[int, int]:
     """Threads that do the same side by side, and turns of which one is noted.
 
     Lanes of a wave that differ may run one after the other, and a launch's blocks begin one after the other: so waves
-    differ, and turn for long enough to meet.
+    differ, and turn for long enough to meet. An odd number, so that notes do not all fall on one of two patterns.
     """
-    return (1, 1) if run.world is not None else (run.facts.wave_width, 64)
+    return (1, 1) if run.world is not None else (run.facts.wave_width, 61)
 
 
 @case(

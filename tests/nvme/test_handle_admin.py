@@ -207,7 +207,7 @@ def test_hints_and_atomicity() -> None:
         assert handle.limits.max_outstanding == 64
 
 
-def test_formats_that_need_more_than_a_data_buffer() -> None:
+def test_formats_with_metadata() -> None:
     make = FakeController.make_namespace
     protected = bytearray(make(8, 12, 8, inline=True))
     protected[29] = 1
@@ -215,12 +215,13 @@ def test_formats_that_need_more_than_a_data_buffer() -> None:
         namespaces={1: make(8), 2: make(8, 12, 8, inline=True), 3: make(8, 12, 8), 4: bytes(protected)}
     )
     with opened(fake) as handle:
-        handle.namespace(1).check_data_only("test")
-        handle.namespace(2).check_data_only("test")
-        with pytest.raises(NamespaceInvalid, match="separate metadata"):
-            handle.namespace(3).check_data_only("test")
-        with pytest.raises(NamespaceInvalid, match="protection"):
-            handle.namespace(4).check_data_only("test")
+        found = [handle.namespace(nsid) for nsid in (1, 2, 3, 4)]
+        assert [(n.metadata_bytes, n.metadata_inline, n.protection) for n in found] == [
+            (0, False, 0),
+            (8, True, 0),
+            (8, False, 0),
+            (8, True, 1),
+        ]
 
 
 def test_more_namespaces_than_one_list_takes() -> None:

@@ -266,8 +266,6 @@ def test_namespaces() -> None:
         assert third.transfer_bytes_per_block == 520
         last = handle.namespace(255)
         assert (last.lba_bytes, last.metadata_bytes, last.metadata_inline) == (65536, 64, False)
-        with pytest.raises(NamespaceInvalid, match="separate"):
-            last.check_data_only("test")
         with pytest.raises(NamespaceInvalid):
             handle.namespace(2)
         copy_through(place, handle, handle.create_queue_pair(8), 3, 520 * 64)

@@ -100,25 +100,6 @@ class NamespaceInfo:
         """Data bytes in all."""
         return self.capacity_lba * self.lba_bytes
 
-    def check_data_only(self, tried: str) -> None:
-        """Refuses formats that need more than a data buffer, for whoever sends commands without MPTR and PRINFO.
-
-        Raises:
-            NamespaceInvalid: metadata in a buffer of their own, or protection information.
-        """
-        if self.metadata_bytes and not self.metadata_inline:
-            raise NamespaceInvalid(
-                tried,
-                f"namespace {self.nsid} has {self.metadata_bytes} bytes of separate metadata a block",
-                "Format it without metadata, or with metadata in the data buffer.",
-            )
-        if self.protection:
-            raise NamespaceInvalid(
-                tried,
-                f"namespace {self.nsid} has protection information of type {self.protection}",
-                "Format it without protection information.",
-            )
-
     @classmethod
     def of(cls, nsid: int, data: IdentifyNamespace, controller: IdentifyController) -> NamespaceInfo:
         """From Identify Namespace, and what Identify Controller says of all namespaces.

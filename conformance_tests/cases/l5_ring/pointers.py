@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
+from tutti_hal.conformance_tests.cases.l5_ring.ranges import Bus, judge_bytes_of, moved, words_of
 from tutti_hal.conformance_tests.observation import refusal
-from tutti_hal.conformance_tests.rig import BLOCK, SPOILT, Rig, drive
+from tutti_hal.conformance_tests.rig import BLOCK, Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.io_uring.layout import dtype
 
-#: Lengths of the buffer's runs, in pages: three pieces of four pages, in one run, in two, in three.
-_LENGTHS = (4, 1, 3, 2, 1, 1)
+#: Lengths of the buffer's runs, in pages: three pieces of four pages, in one run, in two, in three; one of two, in two.
+_LENGTHS = (4, 1, 3, 2, 1, 1, 1, 1)
+_PAGES = sum(_LENGTHS)
 _PIECE_PAGES = 4
 
 #: SGL descriptor types.
-_DATA_BLOCK, _SEGMENT, _LAST_SEGMENT = 0, 2, 3
+_DATA_BLOCK, _LAST_SEGMENT = 0, 3
 
 
 def _ranges(page: int, pieces: bool) -> list[tuple[int, int]]:
@@ -35,87 +37,14 @@ def _ranges(page: int, pieces: bool) -> list[tuple[int, int]]:
         (5 * page + BLOCK, page + BLOCK),
         (8 * page, 2 * page),
         (11 * page + BLOCK, page - BLOCK),
+        (12 * page, 2 * page),
+        (12 * page, page + BLOCK),
+        (13 * page + BLOCK, BLOCK),
     ]
     return found if pieces else [*found, (2 * page + 4, 6 * page)]
 
 
-def _moved(rig: Rig, ranges: list[tuple[int, int]]) -> dict[str, Any]:
-    """Write all ranges to blocks of their own, then read each back alone into spoilt memory."""
-    sizes = np.array([nbytes for _, nbytes in ranges])
-    offsets = np.array([offset for offset, _ in ranges])
-    lbas = (np.cumsum(sizes) - sizes) // BLOCK
-    source = rig.run.random.integers(0, 256, rig.memory.nbytes, np.uint8)
-    rig.put(source)
-    written = rig.submit("write", lba=lbas, nbytes=sizes, offset=offsets)
-    entries = {int(entry[10]): entry for entry in rig.entries() if entry[0] & 0xFF == 1}
-    stored = np.frombuffer(rig.controllers[0].read_stored(1, 0, int(sizes.sum())), np.uint8)
-    back, outside, states = [], [], []
-    for lba, (offset, nbytes) in zip(lbas, ranges, strict=True):
-        rig.put()
-        states += rig.submit("read", lba=int(lba), nbytes=nbytes, offset=offset)["state"]
-        memory = rig.get()
-        back.append(memory[offset : offset + nbytes])
-        outside.append(int((memory != SPOILT).sum() - (back[-1] != SPOILT).sum()))
-    return {
-        "runs": [[bus, nbytes] for bus, nbytes in rig.memory.runs],
-        "source": source,
-        "written": written["state"],
-        "commands": written["commands"],
-        "entries": [entries[int(lba)] for lba in lbas],
-        "stored": stored,
-        "read": np.concatenate(back),
-        "states": states,
-        "outside": outside,
-    }
-
-
-def _judge_bytes(seen: Seen, ranges: list[tuple[int, int]]) -> None:
-    source = seen["source"]
-    wanted = np.concatenate([source[offset : offset + nbytes] for offset, nbytes in ranges])
-    clause, all_done = "ring.request.data_exact", ["COMPLETED"] * len(ranges)
-    seen.equal(clause, "states of writes and reads", [seen["written"], seen["states"]], [all_done, all_done])
-    seen.equal(clause, "bytes in the namespace", seen["stored"], wanted)
-    seen.equal(clause, "bytes that came back", seen["read"], wanted)
-    seen.equal(clause, "bytes that changed beside them", seen["outside"], [0] * len(ranges))
-
-
-class _Bus:
-    """Where a buffer lies on the bus."""
-
-    def __init__(self, runs: list[list[int]]) -> None:
-        self.runs = runs
-
-    def address(self, offset: int) -> int:
-        """Of a byte of the buffer."""
-        for bus, nbytes in self.runs:
-            if offset < nbytes:
-                return bus + offset
-            offset -= nbytes
-        raise ValueError("past the end")
-
-    def runs_in(self, offset: int, nbytes: int) -> int:
-        """How many runs a range has a part of; runs that touch are one."""
-        edges, at, before = 0, 0, None
-        for bus, length in self.runs:
-            if at < offset + nbytes and at + length > offset:
-                edges += before != bus
-            before, at = bus + length, at + length
-        return edges
-
-
-def _words(entry: Any) -> dict[str, int]:
-    w = [int(word) for word in entry]
-    return {
-        "psdt": w[0] >> 14 & 3,
-        "first": w[6] | w[7] << 32,
-        "second": w[8] | w[9] << 32,
-        "length": w[8],
-        "kind": w[9] >> 28,
-        "rest": w[9] & 0x0FFF_FFFF,
-    }
-
-
-def _judge_prp(seen: Seen, of: str, words: dict[str, int], bus: _Bus, page: int, offset: int, nbytes: int) -> None:
+def _judge_prp(seen: Seen, of: str, words: dict[str, int], bus: Bus, page: int, offset: int, nbytes: int) -> None:
     pages = (offset + nbytes - 1) // page - offset // page + 1
     seen.equal(
         "nvme.prp.page_size", f"kind and first PRP {of}", [words["psdt"], words["first"]], [0, bus.address(offset)]
@@ -165,15 +94,15 @@ def _pointers(run: Run) -> Observations:
     ranges = _ranges(page, pieces)
     with Rig(
         run,
-        {"depth": 32, "use_sgl": by_sgl},
+        {"depth": 32, "use_sgl": by_sgl or not granular},
         drives=[config],
-        lengths=(12,) if form == "sgl" else _LENGTHS,
+        lengths=(_PAGES,) if form == "sgl" else _LENGTHS,
         piece=_PIECE_PAGES * page if pieces else None,
         places={"submission_queue": "host"},
     ) as rig:
-        moved = _moved(rig, ranges)
+        found = moved(rig, ranges)
         if not pieces:
-            return moved
+            return found
         iocb = rig.ring.get_iocb()
         asked = [
             refusal(lambda: rig.fill(iocb, "read", offset=4 * page - BLOCK, nbytes=2 * BLOCK)),
@@ -185,19 +114,20 @@ def _pointers(run: Run) -> Observations:
         rig.fill(iocb, "read", lba=np.arange(2), offset=4 * page - BLOCK)
         iocb.staging.numpy(dtype("ring_request"))["block_count"][iocb.command_count - 1] = 2
         rig.ring.issue_io(iocb)
-        return {**moved, "asked": asked, "whole": whole, "ended": rig.finish(iocb)["state"]}
+        return {**found, "asked": asked, "whole": whole, "ended": rig.finish(iocb)["state"]}
 
 
 def _judge_pointers(seen: Seen) -> None:
     page, form = int(seen.axes["page"]), str(seen.axes["form"])
     pieces, by_sgl = form.endswith("pieces"), form.startswith("sgl")
-    ranges, bus = _ranges(page, pieces), _Bus(seen["runs"])
-    _judge_bytes(seen, ranges)
+    ranges, bus = _ranges(page, pieces), Bus(seen["runs"])
+    judge_bytes_of(seen, ranges)
     for (offset, nbytes), entry in zip(ranges, seen["entries"], strict=True):
-        words, of = _words(entry), f"of {nbytes} bytes at {offset}"
+        words, of = words_of(entry), f"of {nbytes} bytes at {offset}"
         of_piece = offset // (_PIECE_PAGES * page) * _PIECE_PAGES * page
-        runs = bus.runs_in(of_piece, _PIECE_PAGES * page) if pieces else 1
-        segmented = runs > 1 and (offset, nbytes) == (of_piece, _PIECE_PAGES * page)
+        piece = min(_PIECE_PAGES * page, _PAGES * page - of_piece)
+        runs = bus.runs_in(of_piece, piece) if pieces else 1
+        segmented = runs > 1 and (offset, nbytes) == (of_piece, piece)
         if by_sgl and (runs == 1 or segmented):
             clause = "nvme.sgl.segment" if segmented else "nvme.sgl.inline"
             seen.equal("nvme.sgl.only_if_offered", f"pointers {of} are an SGL", words["psdt"], 1)
@@ -253,101 +183,3 @@ def pointers_of_other_pages(run: Run) -> Observations:
 
 
 pointers_of_other_pages.judge(_judge_pointers)
-
-
-def _edges(page: int) -> list[tuple[int, int]]:
-    """Ranges around the end of the first list page: with offsets, so that lists begin and end everywhere near it."""
-    names = page // 8 - 1
-    return [
-        (first * page + offset, (last - first + 1) * page - offset - cut)
-        for first, last, offset, cut in (
-            (names - 3, names - 1, 0, 0),
-            (names - 3, names, 0, 0),
-            (names - 2, names, BLOCK, 0),
-            (names - 1, names, 0, BLOCK),
-            (names - 3, names + 1, 0, 0),
-            (names - 1, names + 1, BLOCK, BLOCK),
-            (names, names + 2, 0, 0),
-        )
-    ]
-
-
-@case(
-    "ring/pointers.chain",
-    level="L5",
-    clauses=("nvme.prp.chain", "ring.request.data_exact"),
-    kernels=("ring",),
-    budget_s=30.0,
-    # At larger pages a list page names 33 MB and more.
-    axes={"page": (4096, 8192)},
-    quick=False,
-)
-def chains(run: Run) -> Observations:
-    """Lists that end just before, just at and just after the end of a list page, and go on in the next one."""
-    page = int(run.axes["page"])
-    shift = page.bit_length() - 13
-    config = drive(mpsmin=shift, mpsmax=shift, sgls=0)
-    # Runs of one page and of many: neighbours in a list are seldom neighbours on the bus.
-    lengths = (page // 8 - 9, *[1] * 8, 1, 2, 1)
-    with Rig(run, {"depth": 32}, drives=[config], lengths=lengths, places={"submission_queue": "host"}) as rig:
-        return _moved(rig, _edges(page))
-
-
-@chains.judge
-def _(seen: Seen) -> None:
-    page = int(seen.axes["page"])
-    ranges, bus = _edges(page), _Bus(seen["runs"])
-    _judge_bytes(seen, ranges)
-    for (offset, nbytes), entry in zip(ranges, seen["entries"], strict=True):
-        words, of = _words(entry), f"of {nbytes} bytes at {offset}"
-        pages = (offset + nbytes - 1) // page - offset // page + 1
-        seen.equal(
-            "nvme.prp.chain", f"kind and first PRP {of}", [words["psdt"], words["first"]], [0, bus.address(offset)]
-        )
-        room = (page - words["second"] % page) // 8
-        if pages > 2:
-            # The place that would be the pointer is data when it names the last page.
-            seen.holds("nvme.prp.chain", f"a list begins on a word of its page {of}", words["second"] % 8 == 0, room)
-    seen.equal("nvme.prp.chain", "commands of each request", seen["commands"], np.ones(len(ranges), np.uint32))
-
-
-@case(
-    "ring/pointers.segments",
-    level="L5",
-    clauses=("nvme.sgl.segment", "ring.request.data_exact", "ring.buffer.pieces"),
-    kernels=("ring",),
-    budget_s=30.0,
-    quick=False,
-)
-def segments(run: Run) -> Observations:
-    """Pieces of 128 runs: one has all its descriptors in one list page, the other's go on in the next."""
-    config = drive(mdts=7, sgls=2)
-    with Rig(
-        run,
-        {"depth": 8},
-        drives=[config],
-        lengths=[1] * 256,
-        piece=1 << 19,
-        places={"submission_queue": "host"},
-    ) as rig:
-        return _moved(rig, [(0, 1 << 19), (1 << 19, 1 << 19), (3 << 18, 4096)])
-
-
-@segments.judge
-def _(seen: Seen) -> None:
-    _judge_bytes(seen, [(0, 1 << 19), (1 << 19, 1 << 19), (3 << 18, 4096)])
-    first, second, part = (_words(entry) for entry in seen["entries"])
-    seen.equal(
-        "nvme.sgl.segment",
-        "type and length of descriptors that lie together",
-        [first["psdt"], first["kind"], first["length"]],
-        [1, _LAST_SEGMENT, 128 * 16],
-    )
-    # Those of the second piece begin behind two pieces and 128 descriptors, of the 256 that a list page holds.
-    seen.equal(
-        "nvme.sgl.segment",
-        "type, length and place of descriptors that do not",
-        [second["psdt"], second["kind"], second["length"], second["first"] % 4096],
-        [1, _SEGMENT, 126 * 16, 130 * 16],
-    )
-    seen.equal("ring.buffer.pieces", "a part of such a piece goes by PRP", part["psdt"], 0)

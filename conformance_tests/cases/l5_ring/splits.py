@@ -122,7 +122,7 @@ def _(seen: Seen) -> None:
         seen.equal("ring.request.data_exact", f"what lies behind it, {of}", memory[len(source) :], spoilt)
         for opcode, made in ((1, PRACT), (2, PRACT | _CHECKS)):
             sent = sorted(
-                ((int(e[10]) | int(e[11]) << 32, [int(e[n]) for n in (12, 14, 15)]))
+                ((int(e[10]) | int(e[11]) << 32, [int(e[n]) for n in (12, 14, 15, 4, 5)]))
                 for e in seen["entries"]
                 if int(e[0]) & 0xFF == opcode and int(e[1]) == nsid
             )
@@ -132,8 +132,13 @@ def _(seen: Seen) -> None:
             seen.equal(clause, f"first block and blocks less one, opcode {opcode}, {of}", bounds, cut)
             seen.equal("nvme.nlb.zero_based", f"blocks of all parts, {of}", sum(n + 1 for _, n in bounds), count)
             flags = [[words[0] & ~0xFFFF, *words[1:]] for _, words in sent]
-            tags = [[made, first & 0xFFFFFFFF, _MASK << 16 | _TAG] if kind else [0, 0, 0] for first, _ in parts]
-            seen.equal("ring.format.tags", f"flags, reference and application tags, opcode {opcode}, {of}", flags, tags)
+            tags = [[made, first & 0xFFFFFFFF, _MASK << 16 | _TAG, 0, 0] if kind else [0] * 5 for first, _ in parts]
+            seen.equal(
+                "ring.format.tags",
+                f"flags, reference and application tags, and no MPTR, opcode {opcode}, {of}",
+                flags,
+                tags,
+            )
         longest = max(blocks for _, blocks in parts) * (lba + (8 if _SPACES[nsid][1] else 0))
         seen.holds(
             "nvme.transfer.mdts", f"no part above the limit, {of}", mdts == 0 or longest <= 4096 << mdts, longest

@@ -171,11 +171,6 @@ bool Shard::apply_fault(const Port &port, Command *command) {
     case TT_FAULT_DELAY:
         delay(command, port.now_ns() + fault.delay_ns);
         return true;
-    case TT_FAULT_FORGED:
-        if (fault.delay_ns == 0)
-            return false; // at completion
-        delay(command, port.now_ns() + fault.delay_ns);
-        return true;
     case TT_FAULT_STUCK:
         delay(command, UINT64_MAX);
         return true;

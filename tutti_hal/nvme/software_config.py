@@ -203,7 +203,7 @@ class FaultAction(IntEnum):
     GONE = 11
     #: CSTS.RDY no longer follows CC.EN. Only `immediate`.
     READY_STUCK = 12
-    #: It starts `delay_ns` later. Before its CQE comes another, which differs from it in the bits of `forge`.
+    #: Before its CQE comes another, which differs from it in the bits of `forge`.
     FORGED = 13
 
 
@@ -225,7 +225,7 @@ class FaultRule:
         status: (SCT, SC), for the STATUS actions.
         dnr: "do not retry".
         crd: command retry delay index, 0 to 3.
-        delay_ns: for DELAY and FORGED.
+        delay_ns: for DELAY.
         corrupt_byte: for CORRUPT.
         forge: for FORGED, double word 3 (bits 63:32; its phase stays) and double word 2 (bits 31:0) of a CQE.
     """

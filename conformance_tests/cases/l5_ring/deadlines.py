@@ -1,11 +1,13 @@
-"""Completions about the time of a deadline: after it and twice, and at the moment at which the wait is given up."""
+"""Deadlines: completions after it and twice, and as the wait is given up; and the queue beside, which goes on."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tutti_hal.conformance_tests.ablations import limits
 from tutti_hal.conformance_tests.case import Observations, case
 from tutti_hal.conformance_tests.cases.l5_ring.completions import wait_for_all
+from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.rig import BLOCK, Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -17,7 +19,7 @@ _COUNT = 4
 @case(
     "ring/deadline.late_twice",
     level="L5",
-    clauses=("ring.cq.late_counted", "ring.cq.duplicate_counted", "ring.request.exactly_once"),
+    clauses=("ring.cq.late_counted", "ring.cq.duplicate_counted", "ring.request.exactly_once", "ring.wait.bounded"),
     kernels=("ring",),
 )
 def late_twice(run: Run) -> Observations:
@@ -31,7 +33,7 @@ def late_twice(run: Run) -> Observations:
         came = wait_for_all(rig)
         # Nothing can be submitted, and lanes of this batch see what came.
         second = rig.submit("read", lba=at, offset=at * BLOCK)
-        return {"first": first, "came": came, "second": second, "counted": rig.counted()}
+        return {"first": first, "came": came, "second": second, "counted": rig.counted(), "limit_ns": limit}
 
 
 @late_twice.judge
@@ -39,6 +41,7 @@ def _(seen: Seen) -> None:
     ring = seen["counted"]["ring"]
     seen.holds("ring.cq.late_counted", "every completion came", seen["came"], seen["came"])
     seen.equal("ring.request.exactly_once", "how the requests ended", seen["first"]["state"], ["TIMED_OUT"] * _COUNT)
+    _judge_wait(seen, seen["first"]["took_ns"], seen["limit_ns"])
     seen.equal(
         "ring.cq.late_counted",
         "late completions, and commands withdrawn",
@@ -52,6 +55,53 @@ def _(seen: Seen) -> None:
         seen["second"]["state"],
         ["NOT_RUN"] * _COUNT,
     )
+
+
+def _judge_wait(seen: Seen, took: np.ndarray, limit: int) -> None:
+    """Waits ended between their deadline and a tenth after it, on a virtual clock; a machine may be later."""
+    most = limit * 11 // 10 if seen.facts.simulated else 20 * limit
+    inside = bool(len(took) and ((limit <= took) & (took <= most)).all())
+    seen.holds("ring.wait.bounded", "each wait ends between the deadline and a tenth after it", inside, took, took)
+
+
+@case(
+    "ring/deadline.queue_beside",
+    level="L5",
+    clauses=("ring.recovery.others_go_on", "ring.wait.bounded", "ring.timeout.queue_marked"),
+    kernels=("ring",),
+)
+def queue_beside(run: Run) -> Observations:
+    """One queue of a drive gets no answer to one command: the requests through its other queue complete."""
+    limit, at = Rig.short_ns(run), np.arange(24)
+    queues = limits(run.subject.spec.ablation).get("io_queues", 2)
+    if queues < 2:
+        return {"queues": queues, "refused": refusal(lambda: Rig(run, {"queues": (1, 1)}))}
+    fault = FaultRule(action=FaultAction.STUCK, qid=1, nth=3, count=1)
+    found = []
+    for _ in run.schedules(3):
+        # Every lane has requests for both.
+        with Rig(run, {"depth": 32, "queues": (1, 1), "limit_ns": limit}, faults=[fault]) as rig:
+            iocb = rig.fill(rig.ring.get_iocb(), "read", lba=at, offset=0, queue_class=0)
+            rig.fill(iocb, "read", lba=at, offset=0, queue_class=1)
+            rig.ring.issue_io(iocb)
+            ended = rig.finish(iocb)
+            found.append({"ended": ended, "queues": rig.counted()["queues"]})
+    return {"queues": queues, "limit_ns": limit, "found": found}
+
+
+@queue_beside.judge
+def _(seen: Seen) -> None:
+    if seen["queues"] < 2:
+        for clause in ("ring.recovery.others_go_on", "ring.wait.bounded", "ring.timeout.queue_marked"):
+            seen.refused(clause, "two queues of a drive that grants one", seen["refused"], "QueuesRefused")
+        return
+    for one in seen["found"]:
+        here, there = one["ended"]["state"][:24], one["ended"]["state"][24:]
+        seen.equal("ring.recovery.others_go_on", "requests through the queue beside", there, ["COMPLETED"] * 24)
+        seen.equal("ring.wait.bounded", "requests that were waited for in vain", here.count("TIMED_OUT"), 1)
+        _judge_wait(seen, one["ended"]["took_ns"][[here.index("TIMED_OUT")]], seen["limit_ns"])
+        health = [queue["health"] for queue in one["queues"]]
+        seen.equal("ring.timeout.queue_marked", "what is wrong with the queues", health, [["TIMED_OUT"], []])
 
 
 @case(

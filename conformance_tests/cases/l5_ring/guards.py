@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l5_ring.completions import wait_for_all
 from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, judge_counts, round_trip
-from tutti_hal.conformance_tests.rig import BLOCK, Rig, drive
+from tutti_hal.conformance_tests.rig import Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.nvme.software_config import FaultAction, FaultRule
@@ -49,38 +48,6 @@ def _(seen: Seen) -> None:
         # None of the made-up failures reached a request.
         judge_bytes(seen, "ring.cq.by_cid", one)
         judge_counts(seen, "ring.cq.duplicate_counted", one, strays=strays)
-
-
-@case(
-    "ring/guard.late_twice",
-    level="L5",
-    clauses=("ring.cq.late_counted", "ring.cq.duplicate_counted"),
-    kernels=("ring",),
-)
-def late_twice(run: Run) -> Observations:
-    """A completion that comes late, twice, is late once; the second time it is nobody's."""
-    limit = Rig.short_ns(run)
-    # A forgery without a difference.
-    fault = FaultRule(action=FaultAction.FORGED, lbas=(2, 2), count=1, delay_ns=3 * limit // 2)
-    at = np.arange(8)
-    with Rig(run, {"depth": 6, "limit_ns": limit}, faults=[fault]) as rig:
-        ended = rig.submit("read", lba=at, offset=at * BLOCK)
-        came = wait_for_all(rig)
-        # Nothing can be submitted, and lanes of this batch see what came.
-        again = rig.submit("read", lba=at[:4], offset=0)
-        return {"state": ended["state"][2], "came": came, "again": again["state"], "ring": rig.counted()["ring"]}
-
-
-@late_twice.judge
-def _(seen: Seen) -> None:
-    seen.holds("ring.cq.late_counted", "the late completions came", seen["came"], seen["came"])
-    seen.equal("ring.cq.late_counted", "state of the request", seen["state"], "TIMED_OUT")
-    seen.equal("ring.cq.late_counted", "states of what came after", seen["again"], ["NOT_RUN"] * 4)
-    ring = seen["ring"]
-    seen.equal(
-        "ring.cq.late_counted", "late completions, of commands withdrawn", (ring["lates"], ring["quarantined"]), (1, 1)
-    )
-    seen.equal("ring.cq.duplicate_counted", "completions of nobody's", ring["strays"], 1)
 
 
 @case(

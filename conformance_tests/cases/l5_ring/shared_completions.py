@@ -11,6 +11,7 @@ from tutti_hal.conformance_tests.case import Observations, case
 from tutti_hal.conformance_tests.cases.l5_hazards.worlds import trips
 from tutti_hal.conformance_tests.cases.l5_ring.steps import LIMITS_NS, recover, step_limits
 from tutti_hal.conformance_tests.cases.l5_ring.trips import judge_bytes, judge_counts, round_trip
+from tutti_hal.conformance_tests.observation import refusal
 from tutti_hal.conformance_tests.rig import BLOCK, Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
@@ -76,18 +77,21 @@ def _(seen: Seen) -> None:
         )
 
 
+_RECOVERY = (
+    "ring.cq.shared",
+    "ring.timeout.queue_marked",
+    "ring.wait.bounded",
+    "ring.recovery.others_go_on",
+    "ring.recovery.escalates",
+    "ring.recovery.bounded",
+    "ring.recovery.recreated_works",
+)
+
+
 @case(
     "ring/shared.recovery",
     level="L5",
-    clauses=(
-        "ring.cq.shared",
-        "ring.timeout.queue_marked",
-        "ring.wait.bounded",
-        "ring.recovery.others_go_on",
-        "ring.recovery.escalates",
-        "ring.recovery.bounded",
-        "ring.recovery.recreated_works",
-    ),
+    clauses=_RECOVERY,
     kernels=("ring",),
     axes={"step": ("abort", "recreate", "reset")},
     budget_s=30.0,
@@ -95,6 +99,9 @@ def _(seen: Seen) -> None:
 def recovery(run: Run) -> Observations:
     """One queue's command gets no answer: the other one goes on, then both are made to work, step by step."""
     sizes, count = _two_queues(run)
+    if sizes["queues"] == (1,):
+        # Nobody is beside the queue; and two are not made of one in silence.
+        return {"refused": refusal(lambda: Rig(run, {"queues": (2,), "queues_per_cq": 2}))}
     refused = {"abort": (), "recreate": (_ABORT,), "reset": (_ABORT, _DELETE_SQ)}[str(run.axes["step"])]
     limit_ns = Rig.short_ns(run)
     at = np.arange(count)
@@ -122,7 +129,11 @@ def recovery(run: Run) -> Observations:
 
 @recovery.judge
 def _(seen: Seen) -> None:
-    queues, step = len(seen["marked"]), str(seen.axes["step"])
+    if "refused" in seen:
+        for clause in _RECOVERY:
+            seen.refused(clause, "two queues of a drive that grants one", seen["refused"], "QueuesRefused")
+        return
+    step = str(seen.axes["step"])
     ended, again = seen["ended"], seen["again"]
     states = ended["state"]
     seen.equal("ring.wait.bounded", "the request without an answer", states[3], "TIMED_OUT")
@@ -130,15 +141,15 @@ def _(seen: Seen) -> None:
     took = int(ended["took_ns"][3])
     seen.holds("ring.wait.bounded", "from its deadline to a tenth after", seen["limit_ns"] <= took <= most, took)
     health = [queue["health"] for queue in seen["marked"]]
-    seen.equal("ring.timeout.queue_marked", "queues", health, [["TIMED_OUT"], []][:queues])
-    # Lanes of the second wave, which use the second queue, as far as there is one.
-    first = seen.facts.wave_width if queues == 2 else len(states)
+    seen.equal("ring.timeout.queue_marked", "queues", health, [["TIMED_OUT"], []])
+    # Lanes from the width of a wave on use the second queue.
+    first = seen.facts.wave_width
     rest = states[first:]
     seen.equal("ring.recovery.others_go_on", "requests through the other queue", rest, ["COMPLETED"] * len(rest))
     seen.equal("ring.timeout.queue_marked", "requests for it later", again["state"][:first], ["NOT_RUN"] * first)
     rest = again["state"][first:]
     seen.equal("ring.recovery.others_go_on", "and for the other queue", rest, ["COMPLETED"] * len(rest))
-    wanted = [step] if step == "abort" else [step] * queues
+    wanted = [step] if step == "abort" else [step] * 2
     seen.equal(
         "ring.recovery.escalates", "the step that helped", [one["step"] for one in seen["found"]["queues"]], wanted
     )
@@ -148,4 +159,4 @@ def _(seen: Seen) -> None:
         seen.holds("ring.recovery.bounded", "each ends within the time of its steps", took <= most, took)
     for one in seen["after"]:
         judge_bytes(seen, "ring.recovery.recreated_works", one)
-    seen.equal("ring.cq.shared", "what is wrong with the queues in the end", seen["health"], [[]] * queues)
+    seen.equal("ring.cq.shared", "what is wrong with the queues in the end", seen["health"], [[], []])

@@ -202,12 +202,9 @@ def _(seen: Seen) -> None:
         others,
         20,
     )
-    seen.holds(
-        "ring.epoch.stops",
-        "a tenth of the deadline later all had ended",
-        seen["took_ns"] < 3_000_000_000,
-        seen["took_ns"],
-    )
+    # Every lane looks at the word now and then; on a virtual clock that is no matter of the machine.
+    most = 100_000 if seen.facts.simulated else 3_000_000_000
+    seen.holds("ring.epoch.stops", "long before the deadline all had ended", seen["took_ns"] < most, seen["took_ns"])
     seen.equal(
         "ring.request.starts_not_run", "requests of a batch that no kernel submitted", none["state"], ["NOT_RUN"] * 20
     )

@@ -160,8 +160,7 @@ enum {
     TT_FAULT_FATAL_STOP = 10,  /* CSTS.CFS = 1, and nothing is served until a reset */
     TT_FAULT_GONE = 11,        /* every register reads as all ones, nothing is served; for ever */
     TT_FAULT_READY_STUCK = 12, /* CSTS.RDY does not follow CC.EN any more (immediate only) */
-    TT_FAULT_FORGED =
-        13 /* starts delay_ns later; before its CQE comes one that differs from it in the bits of `forge` */
+    TT_FAULT_FORGED = 13       /* before its CQE comes another that differs from it in the bits of `forge` */
 };
 enum { TT_MATCH_OPCODE = 1, TT_MATCH_NSID = 2, TT_MATCH_LBA = 4, TT_MATCH_QID = 8, TT_MATCH_CID = 16 };
 

@@ -166,9 +166,8 @@ def subject_for(
     Raises:
         AblationUnknown, AblationEmpty, CacheUnwritable: the ablation cannot be had.
     """
-    sdk = f"@{profile.sdk}" if profile.sdk and profile.chosen_by == "argument" else ""
     subject = SubjectSpec(
-        profile=f"{profile.vendor}{f':{profile.arch}{sdk}' if sdk else ''}",
+        profile=f"{profile.vendor}:{profile.arch}@{profile.sdk}" if profile.sdk else profile.vendor,
         record=str(record.resolve()) if record else "",
         templates=str(templates.resolve()) if templates else "",
         cases=tuple(str(path.resolve()) for path in cases),

@@ -15,6 +15,7 @@ from tutti_hal.conformance_tests.outcome import Outcome
 from tutti_hal.conformance_tests.seen import Facts
 from tutti_hal.conformance_tests.subject import SubjectSpec
 from tutti_hal.conformance_tests.terms import Terms
+from tutti_hal.profile import parse
 from tutti_hal.spec.tables import LEVELS
 
 #: Seed of a run that names none: certification is repeatable, and what wants luck names another.
@@ -148,8 +149,8 @@ def chosen_instances(catalogue: Catalogue, options: RunOptions, facts: Mapping[s
 def repro_line(options: RunOptions, instance: Instance) -> str:
     """The one command that runs exactly this instance again, with the same seed on the same subject."""
     subject = options.subject
-    vendor = subject.profile.partition(":")[0]
-    words = ["tutti-hal", "certify", "--profile", f"{vendor}:{instance.arch}" if instance.arch else subject.profile]
+    profile = replace(parse(subject.profile), arch=instance.arch) if instance.arch else subject.profile
+    words = ["tutti-hal", "certify", "--profile", str(profile)]
     words += ["--case", instance.id, "--seed", str(options.seed)]
     if subject.ablation:  # it makes the record
         words += ["--ablate", subject.ablation]

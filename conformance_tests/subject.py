@@ -63,7 +63,7 @@ def profile_of(spec: SubjectSpec) -> Profile:
     profile = resolve(str(wanted))
     if not spec.record:
         return profile
-    return replace(profile, record=load_record(Path(spec.record)))
+    return profile.with_record(load_record(Path(spec.record)))
 
 
 def facts_of(profile: Profile, arch: str) -> Facts:

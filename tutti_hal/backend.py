@@ -135,12 +135,21 @@ def discover(points: Iterable[EntryPoint] | None = None, environ: Mapping[str, s
     """Every backend that is installed, in order of name; none is imported beyond its descriptor.
 
     Args:
-        points: entry points to look at; the installed ones when None.
+        points: entry points to look at; the installed ones when None, and the simulated SDKs with them.
         environ: environment to read :data:`DISABLE_VARIABLE` from; the process's when None.
 
     Returns:
         One finding a name. It never raises: what is broken, disabled or offered twice is a finding with its reason.
     """
+    from tutti_hal.simulated_sdk import discover_simulated
+
+    found = _backends(points, environ)
+    if points is None:
+        found += discover_simulated({finding.name: finding for finding in found})
+    return sorted(found, key=lambda finding: finding.name)
+
+
+def _backends(points: Iterable[EntryPoint] | None, environ: Mapping[str, str] | None) -> list[Finding]:
     env = os.environ if environ is None else environ
     disabled = {word.strip() for word in env.get(DISABLE_VARIABLE, "").split(",")} - {""}
     named: dict[str, list[EntryPoint]] = {}
@@ -152,7 +161,7 @@ def discover(points: Iterable[EntryPoint] | None = None, environ: Mapping[str, s
 
 
 def _finding(name: str, points: list[EntryPoint], disabled: bool) -> Finding:
-    packages = " and ".join(sorted({_package(point) for point in points}))
+    packages = " and ".join(sorted({package_of(point) for point in points}))
     how = f"disable it with {DISABLE_VARIABLE}={name}, or uninstall {packages}"
     if disabled:
         return Finding(name, packages, None, f"disabled by {DISABLE_VARIABLE}")
@@ -177,6 +186,7 @@ def _finding(name: str, points: list[EntryPoint], disabled: bool) -> Finding:
     return Finding(name, packages, Backend(loaded), "")
 
 
-def _package(point: EntryPoint) -> str:
+def package_of(point: EntryPoint) -> str:
+    """The package that offers an entry point, with its version."""
     dist = point.dist
     return f"{dist.name} {dist.version}" if dist is not None else "an unknown package"

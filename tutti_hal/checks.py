@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from tutti_hal import machine, profile
 from tutti_hal.errors import NativeError, ProfileAmbiguous, TuttiError
 from tutti_hal.profile import Candidate
+from tutti_hal.simulated_sdk import SimulatedBackend
 
 if TYPE_CHECKING:
     from tutti_hal.record import Arch, Record
@@ -98,6 +99,8 @@ def _backends(candidates: Sequence[Candidate]) -> Iterator[Judgement]:
             yield Judgement(f"backend.loads.{candidate.vendor}", "warn", candidate.reason, fix)
             continue
         yield Judgement(f"backend.loads.{candidate.vendor}", "pass", candidate.package)
+        if isinstance(candidate.backend, SimulatedBackend):
+            continue  # its record is its vendor's
         record = candidate.backend.record
         gaps = sorted({name for arch in record.archs.values() for name in _gaps(record, arch)})
         if gaps:
@@ -128,7 +131,8 @@ def _compilers(candidates: Sequence[Candidate]) -> Iterator[Judgement]:
     from tutti_hal.toolchain.build import toolchain_of
 
     for candidate in candidates:
-        if candidate.backend is None or not candidate.kind:
+        # A simulated SDK is made with its compiler when it is selected, and not to be looked at.
+        if candidate.backend is None or not candidate.kind or isinstance(candidate.backend, SimulatedBackend):
             continue
         name = f"compiler.{candidate.vendor}"
         try:

@@ -11,14 +11,16 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from tutti_hal.backend import Backend, Finding, discover
 from tutti_hal.errors import ProfileAmbiguous, ProfileError, ProfileUnknown, ProfileUnusable
 from tutti_hal.overlay import at_sdk
 from tutti_hal.record import Record
+from tutti_hal.simulated_sdk import SimulatedBackend, at_root
 from tutti_hal.spec.nodes import near_miss
 
 #: The one variable that names a profile.
@@ -68,6 +70,8 @@ class Profile:
         record: the vendor's record.
         backend: the vendor's backend; its SDK is not imported yet.
         chosen_by: ``argument``, ``variable``, ``pinned`` or ``only usable hardware``.
+        named: the name that was given, or the bare vendor where none was.
+        simulated_root: the root of a simulated SDK, which stands for all roots of the record; None on hardware.
     """
 
     vendor: str
@@ -77,9 +81,21 @@ class Profile:
     record: Record
     backend: Backend
     chosen_by: str
+    named: Name
+    simulated_root: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.vendor}:{self.arch}"
+
+    def with_record(self, record: Record) -> Profile:
+        """The same profile with another record of the vendor's, as it is for the profile's SDK.
+
+        Args:
+            record: as it was read.
+        """
+        if self.simulated_root is not None:
+            record = at_root(record, self.simulated_root)
+        return replace(self, record=at_sdk(record, self.sdk))
 
 
 @dataclass(frozen=True)
@@ -283,6 +299,8 @@ def _named(
 def _complete(chosen: Candidate, name: Name, chosen_by: str, tried: str, everyone: tuple[Candidate, ...]) -> Profile:
     if chosen.backend is None:
         raise ProfileUnusable(tried, _listing(chosen.reason, everyone), "Mend the reason, or name another profile.")
+    if isinstance(chosen.backend, SimulatedBackend):
+        return _simulated(chosen, chosen.backend, name, chosen_by, tried)
     record = at_sdk(chosen.backend.record, name.sdk or chosen.sdk)
     if name.sdk is not None and not _same_sdk(name.sdk, chosen.sdk):
         found = f"SDK {chosen.sdk} was found" if chosen.sdk else "no SDK was found"
@@ -304,6 +322,40 @@ def _complete(chosen: Candidate, name: Name, chosen_by: str, tried: str, everyon
         record=record,
         backend=chosen.backend,
         chosen_by=chosen_by,
+        named=name,
+    )
+
+
+def _simulated(chosen: Candidate, backend: SimulatedBackend, name: Name, chosen_by: str, tried: str) -> Profile:
+    """A profile over a simulated SDK, whose root is made where it is not there yet.
+
+    Raises:
+        ProfileUnusable: it has no such version, or the vendor's own detection does not find the root to be that SDK.
+    """
+    if not chosen.usable:
+        raise ProfileUnusable(tried, chosen.reason, "Mend the reason, or name another profile.")
+    version, arch = backend.version(name.sdk), name.arch or chosen.found_archs[0]
+    if version is None:
+        raise ProfileUnusable(
+            tried,
+            f"it can be SDK {', '.join(backend.sdk.versions())}",
+            f"Name one of them, or leave '@{name.sdk}' out.",
+        )
+    root = backend.sdk.make(arch, version)
+    probe = backend.look(root)
+    if not probe.usable or probe.sdk != version:
+        found = f"{probe.reason} (SDK {probe.sdk}, wanted {version})"
+        raise ProfileUnusable(tried, found, "Mend the simulated SDK, or the vendor's record.")
+    return Profile(
+        vendor=chosen.vendor,
+        arch=arch,
+        archs=(arch,),
+        sdk=version,
+        record=at_sdk(at_root(backend.record, root), version),
+        backend=backend,
+        chosen_by=chosen_by,
+        named=name,
+        simulated_root=root,
     )
 
 

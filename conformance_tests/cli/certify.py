@@ -145,7 +145,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
     from tutti_hal.conformance_tests.session import RunOptions
 
     profile = profile_for(args.profile, args.level)
-    named = args.profile is not None and ":" in args.profile
+    named = profile.named.arch is not None and profile.chosen_by in ("argument", "variable")
     return RunOptions(
         subject=subject_for(
             profile, record=args.record, templates=args.templates, ablation=args.ablate, cases=tuple(args.cases)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ from tutti_hal.conformance_tests.terms import ExpectedSkip, Terms, Waiver, plan
 from tutti_hal.conformance_tests.verdict import SkipReason
 from tutti_hal.errors import SpecError
 from tutti_hal.expectations import Expectations, load_expectations
+from tutti_hal.overlay import at_sdk
 from tutti_hal.profile import Profile, parse
 from tutti_hal.record import load_record
+from tutti_hal.simulated_sdk import SimulatedBackend
 from tutti_hal.spec import load_spec
 from tutti_hal.spec.nodes import Problem
 
@@ -160,7 +163,7 @@ class _Again:
                 self.findings.refuse(f"{layout.RECORD}/{name}", unfit[0], unfit[1], "a record")
                 return None
         with tempfile.TemporaryDirectory(prefix="tutti-record-") as scratch:
-            folder = Path(scratch, backend.name)  # a record's folder has its vendor's name
+            folder = Path(scratch, backend.descriptor.name)  # a record's folder has its vendor's name
             folder.mkdir()
             for name in layout.RECORD_FILES:
                 (folder / name).write_bytes(copied.get(name, b""))
@@ -195,7 +198,11 @@ class _Again:
         if unknown:
             self._refuse_run("archs", f"arch {shown(unknown[0])}", f"one of the record: {', '.join(record.archs)}")
             return None
-        profile = Profile(backend.name, "", tuple(record.archs), None, record, backend, "argument")
+        named = parse(self.options.subject.profile)
+        if isinstance(backend, SimulatedBackend):
+            record = replace(record, kind=backend.record.kind)
+        record = at_sdk(record, named.sdk)
+        profile = Profile(backend.name, "", tuple(record.archs), named.sdk, record, backend, "argument", named)
         facts = {arch: facts_of(profile, arch) for arch in ("", *self.options.archs)}
         return facts, load_expectations(folder, self.spec)
 

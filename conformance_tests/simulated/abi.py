@@ -28,6 +28,7 @@ class Arch:
         shared_bytes: shared memory of a block.
         pci_device: PCI device id.
         registers: of a block.
+        described: what the vendor's kernel driver calls it in its files; empty where that is not known.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Arch:
     shared_bytes: int
     pci_device: int
     registers: int
+    described: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ class Abi:
     default_arch: str
     libraries: tuple[Library, ...]
     files: Mapping[str, str]
+    device_files: Mapping[str, str]
     headers: tuple[Header, ...]
     types: Mapping[str, str]
     errors: Group
@@ -220,6 +223,7 @@ def load(folder: Path, sdk: str) -> Abi:
         default_arch=found["default_arch"],
         libraries=tuple(Library(**_tuples(one, "links")) for one in reader.there(found["libraries"])),
         files=found.get("files", {}),
+        device_files=found.get("device_files", {}),
         headers=tuple(Header(**_tuples(one, "include", "numbers")) for one in reader.there(found["headers"])),
         types=found["types"],
         errors=errors,

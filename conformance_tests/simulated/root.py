@@ -57,7 +57,14 @@ def make_root(folder: Path, arch: str, sdk: str) -> Path:
     if arch not in abi.archs:
         raise ValueError(f"no {arch} of {abi.vendor} is simulated, only {', '.join(abi.archs)}")
     libraries = _libraries(folder, abi)
-    key = _key("root", [*_own_files(folder / "root")], libraries.name, arch, sys.executable)
+    here = Path(__file__).parent
+    # The stand-ins of the compilers read what lies beside them: a compiler that changed is another compiler.
+    inputs = [
+        folder / abis.FILE,
+        *_own_files(folder / "root"),
+        *(file for name in _STANDINS for file in _own_files(here / name)),
+    ]
+    key = _key("root", inputs, libraries.name, arch, sys.executable)
     with cache.building(key) as fresh:
         if fresh is not None:
             _fill(fresh, cache.entry(key), folder, abi, arch, libraries)
@@ -84,6 +91,9 @@ def _libraries(folder: Path, abi: Abi) -> Path:
                     one_made.result()
     return cache.entry(key)
 
+
+#: The folders of this package that the compiler stand-ins are made of.
+_STANDINS = ("standin", "device")
 
 #: The files of this package that decide what a library is.
 _SELF = ("abi.py", "generate.py", "root.py")
@@ -128,10 +138,16 @@ def _fill(fresh: Path, root: Path, folder: Path, abi: Abi, arch: str, libraries:
             (fresh / "lib" / link).symlink_to(one.file)
     for source in _own_files(folder / "root"):
         _place(source, fresh / source.relative_to(folder / "root"), known)
-    for name, text in abi.files.items():
+    about_arch = abi.archs[arch]
+    seen = {
+        "DESCRIBED": str(about_arch.described),
+        "PCI_VENDOR": f"{abi.pci['vendor']:04x}",
+        "PCI_DEVICE": f"{about_arch.pci_device:04x}",
+    }
+    for name, text in {**abi.files, **abi.device_files}.items():
         path = fresh / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(replaced(text, known), encoding="utf-8")
+        path.write_text(replaced(text, {**known, **seen}), encoding="utf-8")
     for node in abi.device_nodes:
         path = fresh / node
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,15 +20,7 @@ IDS = {
     "python.packages",
     "native.library",
     "spec.contract",
-    "backend.loads.cuda",
-    "backend.loads.host",
-    "record.complete.cuda",
-    "record.complete.host",
-    "expectations.cuda",
-    "expectations.host",
     "profile.selected",
-    "compiler.cuda",
-    "compiler.host",
     "aot.fresh",
     "cache.writable",
     "cpu.count",
@@ -37,6 +29,12 @@ IDS = {
     "memory.lockable",
     "storage.direct_io",
 }
+
+#: The backends of this package, and the simulated SDKs of which only the loading is looked at.
+BACKENDS = ("cuda", "hip", "host", "maca", "musa")
+SIMULATED = ("hip-sim", "maca-sim", "musa-sim")
+IDS |= {f"{what}.{name}" for what in ("record.complete", "expectations", "compiler") for name in BACKENDS}
+IDS |= {f"backend.loads.{name}" for name in (*BACKENDS, *SIMULATED)}
 
 Patch = pytest.MonkeyPatch
 

@@ -19,6 +19,7 @@ worked out again; every difference is named with file and line. Several folders 
 examples:
   tutti-hal verify DIR
   tutti-hal verify shard1 shard2 shard3      all shards of one run
+  tutti-hal verify DIR --as hardware         a run on a simulated SDK, or on the CPU's engine, is refused
   tutti-hal verify DIR --json
 
 exit: 0 verified; 1 refused; 2 wrong usage, or no package.
@@ -39,6 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="extra cases of the run: they are code, so name them",
     )
+    parser.add_argument(
+        "--as",
+        dest="provenances",
+        action="append",
+        default=[],
+        choices=("hardware", "emulated", "simulated"),
+        help="refuse a run on anything else; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -52,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from tutti_hal.conformance_tests.package.verification import verify
 
     try:
-        found = verify(args.folders, cases=args.cases)
+        found = verify(args.folders, cases=args.cases, provenances=args.provenances)
     except ConformanceError as error:
         print(f"tutti-hal verify: {error}", file=sys.stderr)
         return 2

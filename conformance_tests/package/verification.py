@@ -21,7 +21,7 @@ from tutti_hal.conformance_tests.package.manifest import check_manifest
 from tutti_hal.conformance_tests.package.parsed import parse_files
 from tutti_hal.conformance_tests.package.rejudged import rejudge
 from tutti_hal.conformance_tests.package.shards import join
-from tutti_hal.conformance_tests.session import Session, certifies
+from tutti_hal.conformance_tests.session import Session, certifies, provenance
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,20 @@ class Verification:
         }
 
 
-def verify(folders: Sequence[Path], *, cases: Sequence[str] = (), today: datetime.date | None = None) -> Verification:
+def verify(
+    folders: Sequence[Path],
+    *,
+    cases: Sequence[str] = (),
+    today: datetime.date | None = None,
+    provenances: Sequence[str] = (),
+) -> Verification:
     """Verify a package, or the shards of one run. Blocks for seconds, most of them in judges.
 
     Args:
         folders: the packages.
         cases: files and folders of extra cases, where the run had some: they are code, so the reader names them.
         today: the day on which waivers must still hold; today (UTC) when None.
+        provenances: what the run may have been on (``hardware``, ``emulated``, ``simulated``); empty: any of them.
 
     Raises:
         NotAPackage: a folder is not there, or does not look like a package at all.
@@ -83,6 +90,8 @@ def verify(folders: Sequence[Path], *, cases: Sequence[str] = (), today: datetim
     read = [_one(folder, own, tuple(cases), day) for folder, own in zip(folders, findings, strict=True)]
     together = Findings()
     session = join(read, findings, together)
+    if session is not None and provenances and provenance(session) not in provenances:
+        together.refuse(layout.RUN, 0, f"a run that was {provenance(session)}", f"one that was {_either(provenances)}")
     everything = [*findings, together]
     return Verification(
         packages=tuple(map(str, folders)),
@@ -90,6 +99,10 @@ def verify(folders: Sequence[Path], *, cases: Sequence[str] = (), today: datetim
         remarks=tuple(dict.fromkeys(remark for own in everything for remark in own.remarks)),
         session=session,
     )
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(words)
 
 
 def _one(folder: Path, findings: Findings, cases: tuple[str, ...], today: datetime.date) -> Evidence | None:

@@ -38,7 +38,7 @@ ttrtFunction_t handle_of(const std::shared_ptr<Module> &module, uint32_t index) 
     return reinterpret_cast<ttrtFunction_t>(handle);
 }
 
-Status load(ttrtModule_t *module, const char *path) {
+Status load(ttrtModule_t *module, const char *path, std::shared_ptr<void> source = nullptr) {
     Device &device = current_device();
     if (Status failed = device.failure(); !failed.ok()) {
         return failed;
@@ -47,6 +47,7 @@ Status load(ttrtModule_t *module, const char *path) {
     if (Status status = Module::load(path, device.ordinal(), device.arch(), &loaded); !status.ok()) {
         return status;
     }
+    loaded->source = std::move(source);
     *module = reinterpret_cast<ttrtModule_t>(Machine::get().modules.insert(std::move(loaded)));
     return success();
 }
@@ -212,11 +213,11 @@ extern "C" ttrtError ttrtModuleLoadData(ttrtModule_t *module, const void *image)
         }
         // The table of sections is the last thing in an object that a linker wrote.
         const size_t size = header.e_shoff + size_t{header.e_shnum} * header.e_shentsize;
-        const MemoryFile file;
-        if (!file.fill(static_cast<const unsigned char *>(image), size)) {
+        const auto file = std::make_shared<MemoryFile>();
+        if (!file->fill(static_cast<const unsigned char *>(image), size)) {
             return fail(ttrtErrorMemoryAllocation, "the image could not be copied");
         }
-        return load(module, file.path().c_str());
+        return load(module, file->path().c_str(), file);
     });
 }
 

@@ -27,7 +27,7 @@ class Machine;
 inline constexpr uint32_t kMaxBlockThreads = 1024;
 inline constexpr uint32_t kMaxBlockDim[3] = {1024, 1024, 64};
 inline constexpr uint32_t kMaxGridDim[3] = {0x7fffffff, 65535, 65535};
-inline constexpr uint32_t kMaxSharedBytes = 48 * 1024;
+inline constexpr uint32_t kMaxSharedBytes = 64 * 1024;
 inline constexpr uint32_t kProcessors = 8;
 inline constexpr uint32_t kThreadsPerProcessor = 1024;
 

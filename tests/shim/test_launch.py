@@ -266,3 +266,20 @@ def test_other_wave_widths_run_the_same_kernels(mode: str, width: int, module_pa
         stream.synchronize()
         assert device.wave_width == width
         assert (words.numpy(np.uint32) == 1).all()
+
+
+def test_each_image_in_memory_is_a_module_of_its_own() -> None:
+    """The loader knows an object by its path: the second image must not be answered with the first."""
+    from tutti_hal.toolchain import build
+
+    profile = resolve("host:threads-w32")
+    device, kernels = Device(profile), {"saxpy": b"saxpy", "probe_host": b"host_count"}
+    ffi, modules = device.runtime.ffi, {}
+    with device.current():
+        for name in kernels:
+            image, modules[name] = build(profile, name).path.read_bytes(), ffi.new("Module *")
+            device.call("ModuleLoadData", modules[name], ffi.from_buffer(image))
+        for name, kernel in kernels.items():
+            device.call("ModuleGetFunction", ffi.new("Function *"), modules[name][0], kernel)
+        for module in modules.values():
+            device.call("ModuleUnload", module[0])

@@ -143,6 +143,7 @@ def _fill(fresh: Path, root: Path, folder: Path, abi: Abi, arch: str, libraries:
         "DESCRIBED": str(about_arch.described),
         "PCI_VENDOR": f"{abi.pci['vendor']:04x}",
         "PCI_DEVICE": f"{about_arch.pci_device:04x}",
+        "PCI_ID": f"{abi.pci['vendor']:04X}:{about_arch.pci_device:04X}",  # as the kernel writes it in an uevent
     }
     for name, text in {**abi.files, **abi.device_files}.items():
         path = fresh / name

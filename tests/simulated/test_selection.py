@@ -11,7 +11,6 @@ from tutti_hal.backend import API_VERSION, Finding, Probe, discover
 from tutti_hal.errors import ProfileUnknown, ProfileUnusable, TuttiError
 from tutti_hal.profile import candidates, parse, select
 from tutti_hal.simulated_sdk import GROUP, SimulatedBackend, SimulatedSdk, at_root, discover_simulated
-from tutti_hal.toolchain.build import toolchain_of
 
 VENDORS = ("hip", "maca", "musa")
 
@@ -61,12 +60,6 @@ def test_what_is_not_simulated_is_refused_with_what_is() -> None:
         select("musa-sim:mp_23")
     with pytest.raises(ProfileUnknown, match="musa-sim"):
         select("musa-sin")
-
-
-def test_the_compiler_is_the_roots_own() -> None:
-    profile = select("musa-sim")
-    compiler = toolchain_of(profile).find()
-    assert profile.simulated_root in compiler.path.parents
 
 
 def test_another_record_is_put_over_the_same_root() -> None:

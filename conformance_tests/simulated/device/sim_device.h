@@ -10,14 +10,18 @@
 #define TUTTI_SIM_DEVICE_H
 
 #include <stdint.h>
-#include <stdio.h>
+#include <cstdio>
 
 /* The engine's header wants these names; the vendor's sources have their own of the same names. */
+#pragma push_macro("TT_HOST_MODE")
+#pragma push_macro("TT_WAVE_WIDTH")
+#undef TT_HOST_MODE
+#undef TT_WAVE_WIDTH
 #define TT_HOST_MODE 0
 #define TT_WAVE_WIDTH SIM_WAVE_WIDTH
 #include "tutti/host_device.h"
-#undef TT_HOST_MODE
-#undef TT_WAVE_WIDTH
+#pragma pop_macro("TT_HOST_MODE")
+#pragma pop_macro("TT_WAVE_WIDTH")
 
 #define SIM_INLINE static inline __attribute__((always_inline, unused))
 /* A name that the vendor has not: its use is an error that says why. */

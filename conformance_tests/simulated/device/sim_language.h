@@ -47,7 +47,7 @@ SIM_INLINE uint3 sim_grid_size() { return {tt_host_grid_size_x(), tt_host_grid_s
 #define blockIdx sim_block()
 #define blockDim sim_block_size()
 #define gridDim sim_grid_size()
-#define warpSize static_cast<int>(SIM_WAVE_WIDTH)
+[[maybe_unused]] static const int warpSize = SIM_WAVE_WIDTH;
 #define printf tt_host_print
 
 SIM_INLINE void __threadfence() { sim_fence(); }

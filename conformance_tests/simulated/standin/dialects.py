@@ -1,7 +1,8 @@
 """What each vendor's compiler is called with, what it defines, and what it refuses. Transcribed from public sources.
 
-MUSA: the vendor's tutorials and CMake modules (flags), Mooncake's and MT-DeepEP's sources (macros, defects of 4.3.3).
-MACA: maca-samples and the notes on cu-bridge (flags, macros, ``__CUDA_ARCH__``). HIP: clang and hipcc themselves.
+MUSA: the vendor's tutorials and CMake modules (flags), Mooncake's and MT-DeepEP's sources (macros, defects of 4.3.3),
+the port of XLA (``--musa-device-only``). MACA: maca-samples, the ports of TVM and TileLang (``-device-obj`` makes an
+mcbin), the notes on cu-bridge (macros, ``__CUDA_ARCH__``). HIP: clang and hipcc themselves.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Dialect:
         foreign: what the driver says of an arch without the language; ``{arch}`` is the arch.
         arch_flags: options that name the arch.
         root_flags: options that name the SDK root.
+        device_only: options that ask for the device pass alone, beside clang's own.
         taken: further options that are taken and mean nothing here, as patterns.
         both: macros of both passes; ``{arch}`` and ``{number}`` (digits of the arch) are replaced, as below.
         device: macros of the device pass.
@@ -66,6 +68,7 @@ class Dialect:
     device: Mapping[str, str]
     clock_khz: int
     version: str
+    device_only: tuple[str, ...] = ()
     host: Mapping[str, str] = field(default_factory=dict)
     number: int = 1
     taken: tuple[str, ...] = ()
@@ -89,6 +92,7 @@ MUSA = Dialect(
     foreign="unsupported CUDA gpu architecture: {arch}",
     arch_flags=("--offload-arch", "--cuda-gpu-arch"),
     root_flags=("--musa-path",),
+    device_only=("--musa-device-only",),
     taken=(r"-fgpu-rdc", r"-rdc=true", r"-mtgpu", r"-lmusart", r"-lmusa"),
     both={"__MUSACC__": "1", "__MCC__": "1"},
     device={"__MUSA_ARCH__": "{number}"},
@@ -113,7 +117,9 @@ MACA = Dialect(
     foreign="unknown target {arch}: the language is not maca",
     arch_flags=("--offload-arch", "-offload-arch"),
     root_flags=("--maca-path", "-maca-path"),
-    taken=(r"-fgpu-rdc", r"--?maca-link", r"-lmcruntime"),
+    # An object of the device is an mcbin, which the runtime loads; so is an mcfatbin.
+    device_only=("-maca-device-only", "--maca-device-only", "-device-obj", "-fatbin"),
+    taken=(r"-fgpu-rdc", r"--?maca-link", r"-lmcruntime", r"-lineinfo", r"--?resource-usage", r"-use-fast-math"),
     both={"__MACA__": "1", "__MACACC__": "1"},
     device={"__MACA_ARCH__": "{number}"},
     clock_khz=1_600_000,
@@ -130,6 +136,7 @@ CU_BRIDGE = Dialect(
     foreign="unknown target {arch}: the language is not maca",
     arch_flags=MACA.arch_flags,
     root_flags=MACA.root_flags,
+    device_only=MACA.device_only,
     taken=(*MACA.taken, r"-gencode.*", r"arch=compute_\d+,code=sm_\d+", r"-lcudart"),
     both={**MACA.both, "__CUDACC__": "1", "__NVCC__": "1", "__CUDA_TO_MACA_ADAPTOR_H__": "1"},
     device={**MACA.device, "__CUDA_ARCH__": "800"},
@@ -146,8 +153,8 @@ HIP = Dialect(
     foreign="",
     arch_flags=("--offload-arch",),
     root_flags=("--rocm-path", "--hip-path"),
+    device_only=("--genco",),
     taken=(
-        r"--genco",
         r"--no-gpu-bundle-output",
         r"-no-hip-rt",
         r"-nogpulib",
@@ -159,7 +166,13 @@ HIP = Dialect(
         r"-fuse-ld=.*",
         r"-Rpass-analysis=.*",
     ),
-    both={"__HIP__": "1", "__HIPCC__": "1", "__AMDGCN_WAVEFRONT_SIZE": "64", "__AMDGCN_WAVEFRONT_SIZE__": "64"},
+    both={
+        "__HIP__": "1",
+        "__HIPCC__": "1",
+        "__clang_major__": "18",
+        "__AMDGCN_WAVEFRONT_SIZE": "64",
+        "__AMDGCN_WAVEFRONT_SIZE__": "64",
+    },
     device={
         "__HIP_DEVICE_COMPILE__": "1",
         "__AMDGCN__": "1",

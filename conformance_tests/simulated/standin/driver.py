@@ -82,6 +82,7 @@ def _arch(dialect: Dialect, options: Options, source: Path, sdk: Mapping[str, An
     ours = options.language in dialect.languages if options.language else source.suffix in dialect.suffixes
     if not ours:
         raise Refused(dialect.foreign.format(arch=arch) or f"'{options.language}' is not the language of this compiler")
+    arch = str(sdk["arch"]) if arch == "native" else arch
     if arch not in sdk["archs"]:
         raise Refused(f"unknown arch '{arch}'; this compiler has {', '.join(sdk['archs'])}")
     return arch

@@ -48,7 +48,7 @@ _TAKEN = re.compile(
     r"-(std=(c|gnu)\+\+(11|14|17|1z|20|2a)|g\w*(-\S+)?|W\S*|w|f(?!syntax-only)\S+|m\S+|pthread|pipe|v|shared|s)"
 )
 _ONLY = {
-    **{"--cuda-device-only": "device", "--offload-device-only": "device", "--genco": "device"},
+    **{"--cuda-device-only": "device", "--offload-device-only": "device"},
     **{"--cuda-host-only": "host", "--offload-host-only": "host"},
 }
 _STAGES = {"-c": "compile", "-S": "compile", "-E": "preprocess", "-fsyntax-only": "check"}
@@ -72,7 +72,9 @@ def parse(dialect: Dialect, words: Sequence[str]) -> Options:
 
 def _one(dialect: Dialect, found: Options, word: str, left: list[str]) -> None:
     name, equals, value = word.partition("=")
-    if word in _ONLY:
+    if word in dialect.device_only:
+        found.only = "device"
+    elif word in _ONLY:
         found.only = _ONLY[word]
     elif name in dialect.arch_flags:
         archs = value if equals else _next(word, left)

@@ -141,6 +141,17 @@ SIM_INLINE unsigned sim_below(unsigned mask, unsigned from) {
 #else
 #define __builtin_amdgcn_ballot_w32(p) tt_host_wave_ballot(tt_host_wave_active(), p)
 #endif
+/* A comparison of unsigned words in every lane, by LLVM's number of the predicate. */
+SIM_INLINE sim_mask sim_compare(unsigned a, unsigned b, int predicate) {
+    const bool holds = predicate == 32   ? a == b
+                       : predicate == 33 ? a != b
+                       : predicate == 34 ? a > b
+                       : predicate == 35 ? a >= b
+                       : predicate == 36 ? a < b
+                                         : a <= b;
+    return tt_host_wave_ballot(tt_host_wave_active(), holds);
+}
+#define __builtin_amdgcn_uicmp(a, b, predicate) static_cast<unsigned long long>(sim_compare(a, b, predicate))
 /* Bytes: the lane is address / 4, of the lanes that came here together. */
 SIM_INLINE int sim_permute(int address, int value) {
     const unsigned lane = static_cast<unsigned>(address) / 4u % SIM_WAVE_WIDTH;

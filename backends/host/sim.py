@@ -12,7 +12,7 @@ from tutti_hal.spec.nodes import near_miss
 
 if TYPE_CHECKING:
     from tutti_hal.record import Arch
-    from tutti_hal.shim import Device
+    from tutti_hal.shim import Device, Kernel
 
 #: The schedulers, in the order of their numbers.
 POLICIES = ("fair", "lockstep", "random", "starve-one", "pct", "script")
@@ -43,6 +43,7 @@ class SimOptions:
         idle_pauses: a lane that pauses so often while nothing changes waits for a change.
         preemptions: under ``script``, offer fewer than this many pre-emptions.
         delays_only: under ``script``, any departure from round robin counts as a pre-emption.
+        stale_reads: under ``script``, offer fewer than this many reads of an older value; 0: any number.
     """
 
     policy: str = "fair"
@@ -58,6 +59,77 @@ class SimOptions:
     idle_pauses: int = 0
     preemptions: int = 0
     delays_only: bool = False
+    stale_reads: int = 0
+
+    def to_native(self, raw: Any) -> None:
+        """Write all but policy and script into a `tt_sim_options`."""
+        for name in (
+            *("seed", "pct_depth", "staleness_reads", "device_stores_invisible", "barrier_orders_memory"),
+            *("wave_sync_orders_memory", "resident_blocks", "max_steps", "idle_pauses", "preemptions", "delays_only"),
+            "stale_reads",
+        ):
+            setattr(raw, name, int(getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One way in which the runs of an exploration ended.
+
+    Attributes:
+        outcome: how the launch ended, by its name in :data:`OUTCOMES`.
+        result: the bytes that the runs are known by.
+        runs: how many of them there were.
+        script: the choices of the first.
+        message: what the engine says of a launch that did not end by itself.
+    """
+
+    outcome: str
+    result: bytes
+    runs: int
+    script: tuple[int, ...]
+    message: str
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What was covered, and what came out.
+
+    Attributes:
+        runs: in all; ``cuts`` of them ended where an earlier one had been.
+        cuts: runs that came to a state which an earlier run had come to, with as much left of its bounds.
+        states: that were told apart.
+        longest: choices of the run that had the most.
+        steps: of all runs together.
+        complete: there is no other run within the bounds of the options.
+        endings: the different ones.
+    """
+
+    runs: int
+    cuts: int
+    states: int
+    longest: int
+    steps: int
+    complete: bool
+    endings: tuple[Ending, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a kernel is explored in.
+
+    Attributes:
+        regions: (address, bytes) of memory that each run begins with.
+        results: (address, size) of what a run is known by, read after it has ended.
+        drive: C function, argument and IOMMU of a controller that takes part, as :meth:`World.add_controller` has it.
+    """
+
+    regions: tuple[tuple[int, bytes], ...]
+    results: tuple[tuple[int, int], ...]
+    drive: tuple[Any, Any, Any] | None = None
+
+
+#: How a launch can end, in the order of the engine's numbers.
+OUTCOMES = ("done", "pending", "deadlock", "limit", "trap", "invalid", "no memory")
 
 
 @dataclass(frozen=True)
@@ -112,11 +184,7 @@ class World:
         raw.policy = POLICIES.index(wanted.policy)
         raw.script = script
         raw.script_length = len(wanted.script)
-        for name in (
-            *("seed", "pct_depth", "staleness_reads", "device_stores_invisible", "barrier_orders_memory"),
-            *("wave_sync_orders_memory", "resident_blocks", "max_steps", "idle_pauses", "preemptions", "delays_only"),
-        ):
-            setattr(raw, name, int(getattr(wanted, name)))
+        wanted.to_native(raw)
         self._call("SimReset", raw)
 
     @property
@@ -168,6 +236,69 @@ class World:
             InvalidArgument: size or alignment is wrong.
         """
         self._call("SimHostStore", self._ffi.cast("void *", address), value, nbytes)
+
+    def explore(
+        self,
+        kernel: Kernel,
+        grid: int,
+        block: int,
+        args: tuple[Any, ...],
+        scene: Scene,
+        options: SimOptions | None = None,
+        max_runs: int = 0,
+    ) -> Explored:
+        """Run a kernel once for each schedule that the options allow; blocks until done.
+
+        The lanes' clock stands at 0: no deadline strikes. A pre-emption is offered only where the next step may meet
+        another agent's, and a run is cut where an earlier one has been; neither leaves an ending out. The world is as
+        after a reset with these options, under the fair schedule.
+
+        Args:
+            kernel: of this device; it, and the drive, depend on the scene's regions and on each other alone.
+            grid: how many blocks.
+            block: lanes of each block.
+            args: the kernel's arguments.
+            scene: memory, result and drive.
+            options: bounds; policy and script are not looked at.
+            max_runs: end after so many, 0: never.
+
+        Raises:
+            RuntimeFailure: work is queued, or a controller is attached.
+        """
+        ffi = self._ffi
+        params, kept = kernel.pack(args)
+        theirs = kernel.module.device.runtime.ffi
+        vector = ffi.new("void *[]", [ffi.cast("void *", int(theirs.cast("uintptr_t", one))) for one in params])
+        images = [ffi.from_buffer(image) for _, image in scene.regions]
+        regions = ffi.new("tt_explore_region[]", len(images))
+        for region, (address, _), image in zip(regions, scene.regions, images, strict=True):
+            region.address, region.before, region.bytes = ffi.cast("void *", address), image, len(image)
+        task = ffi.new("tt_explore_task *")
+        task.struct_size, task.region_count, task.regions = ffi.sizeof("tt_explore_task"), len(images), regions
+        results = ffi.new("tt_explore_region[]", len(scene.results))
+        for result, (address, nbytes) in zip(results, scene.results, strict=True):
+            result.address, result.bytes = ffi.cast("void *", address), nbytes
+        task.result_count, task.results = len(results), results
+        if scene.drive is not None:
+            task.drive, task.drive_arg, task.drive_iommu = scene.drive
+        task.options.struct_size = ffi.sizeof("tt_sim_options")
+        (options or SimOptions()).to_native(task.options)
+        task.max_runs = max_runs
+        report = ffi.new("tt_explore_report *")
+        function = ffi.cast("ttrtFunction_t", int(theirs.cast("uintptr_t", kernel.handle)))
+        self._call("SimExplore", function, grid, block, vector, task, report)
+        del kept
+        counts = {name: int(getattr(report, name)) for name in ("runs", "cuts", "states", "longest", "steps")}
+        endings = tuple(self._ending(index) for index in range(report.endings))
+        return Explored(**counts, complete=bool(report.complete), endings=endings)
+
+    def _ending(self, index: int) -> Ending:
+        raw = self._ffi.new("tt_explore_ending *")
+        self._call("SimEnding", index, raw)
+        script = tuple(self._ffi.unpack(raw.script, raw.script_length)) if raw.script_length else ()
+        message = self._ffi.string(raw.message).decode(errors="replace")
+        result = bytes(self._ffi.buffer(self._ffi.cast("char *", raw.result), raw.result_bytes))
+        return Ending(OUTCOMES[raw.outcome], result, int(raw.runs), script, message)
 
     def add_controller(self, name: str, function: Any, argument: Any, iommu: Any) -> int:
         """Make a controller (C: ``void (*)(void *, tt_port)``) an agent of the world; gives its number.

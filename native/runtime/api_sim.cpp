@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 
 #include "runtime/device.h"
+#include "runtime/module.h"
 #include "runtime/simulation.h"
 
 using namespace ttrt;
@@ -126,4 +128,29 @@ extern "C" ttrtError ttrtSimAddController(int device, const char *name, void (*f
 
 extern "C" ttrtError ttrtSimRemoveController(int device, uint64_t agent) {
     return with_world(device, [&](Device &, Simulation &world) { return world.remove_controller(agent); });
+}
+
+extern "C" ttrtError ttrtSimExplore(int device, ttrtFunction_t function, unsigned int grid, unsigned int block,
+                                    void **params, const tt_explore_task *task, tt_explore_report *report) {
+    return with_world(device, [&](Device &owner, Simulation &world) -> Status {
+        if (task == nullptr || report == nullptr || params == nullptr) {
+            return null_argument();
+        }
+        const std::shared_ptr<Function> found = Machine::get().functions.find(reinterpret_cast<uint64_t>(function));
+        if (found == nullptr || found->module->device() != owner.ordinal()) {
+            return fail(ttrtErrorInvalidResourceHandle, "the function is not of device ", owner.ordinal());
+        }
+        tt_launch_config config{};
+        std::fill_n(config.grid, 3, 1u);
+        std::fill_n(config.block, 3, 1u);
+        config.grid[0] = grid;
+        config.block[0] = block;
+        return world.explore(*make_launch(*found, config, params), *task, *report);
+    });
+}
+
+extern "C" ttrtError ttrtSimEnding(int device, uint64_t index, tt_explore_ending *ending) {
+    return with_world(device, [&](Device &, Simulation &world) {
+        return ending == nullptr ? null_argument() : world.ending(index, *ending);
+    });
 }

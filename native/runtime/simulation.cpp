@@ -318,4 +318,29 @@ Status Simulation::remove_controller(uint64_t agent) {
     return success();
 }
 
+Status Simulation::explore(Launch &launch, const tt_explore_task &task, tt_explore_report &report) {
+    const std::lock_guard lock(mutex_);
+    if (start_ready(); !streams_.empty() || !agents_.empty()) {
+        return fail(ttrtErrorNotReady, "work is queued on device ", device_.ordinal(), ", or a controller is attached");
+    }
+    const int refused = tt_world_explore(world_, &launch.module->desc(), launch.kernel, &launch.config,
+                                         launch.args.data(), &task, &report);
+    if (refused != 0) {
+        return fail(ttrtErrorInvalidValue, "the engine refused the exploration: ", strerror(refused));
+    }
+    options_ = task.options;
+    options_.policy = TT_SCHED_FAIR;
+    script_.clear();
+    options_.script = script_.data();
+    options_.script_length = 0;
+    return success();
+}
+
+Status Simulation::ending(uint64_t index, tt_explore_ending &ending) const {
+    const std::lock_guard lock(mutex_);
+    return tt_world_ending(world_, index, &ending) == 0
+               ? success()
+               : fail(ttrtErrorInvalidValue, "the exploration had no ending ", index);
+}
+
 } // namespace ttrt

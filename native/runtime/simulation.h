@@ -46,6 +46,8 @@ class Simulation {
     Status host_store(void *address, uint64_t value, uint32_t bytes);
     Status add_controller(const char *name, void (*fn)(void *, tt_port), void *arg, tt_iommu *iommu, uint64_t *agent);
     Status remove_controller(uint64_t agent);
+    Status explore(Launch &launch, const tt_explore_task &task, tt_explore_report &report);
+    Status ending(uint64_t index, tt_explore_ending &ending) const;
     uint32_t resident_blocks() const { return options_.resident_blocks; }
 
     static constexpr uint64_t kQuerySteps = 4096;

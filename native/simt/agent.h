@@ -7,6 +7,7 @@
 
 #include "simt/fibre.h"
 #include "simt/lane.h"
+#include "simt/trace.h"
 #include "simt/view.h"
 #include "tutti/port.h"
 
@@ -56,6 +57,7 @@ struct Agent {
     std::uint64_t changes_seen = 0;
     std::uint32_t idle_pauses = 0; /* since the last change and the last look at the clock */
     bool yielded = false;          /* its last step was a pause */
+    Trace trace = 0;               /* of all that it did and saw */
 
     Lane *lane = nullptr;
     SimBlock *sim_block = nullptr;

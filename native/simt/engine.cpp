@@ -130,6 +130,36 @@ int tt_world_add_controller(tt_world *world, const char *name, void (*fn)(void *
 
 int tt_world_remove_controller(tt_world *world, uint64_t agent) { return world_of(world)->remove_controller(agent); }
 
+int tt_world_explore(tt_world *world, const tt_module_desc *module, const tt_kernel_desc *kernel,
+                     const tt_launch_config *config, void **args, const tt_explore_task *task,
+                     tt_explore_report *report) {
+    if (task == nullptr || task->struct_size != sizeof *task)
+        return EINVAL;
+    tt_explore_task checked = *task;
+    checked.options.policy = TT_SCHED_SCRIPT;
+    checked.options.script = nullptr;
+    checked.options.script_length = 0;
+    if (!read_options(&task->options, checked.options))
+        return EINVAL;
+    try {
+        return world_of(world)->explore(*module, *kernel, *config, args, checked, *report);
+    } catch (const std::bad_alloc &) {
+        return ENOMEM;
+    }
+}
+
+int tt_world_ending(const tt_world *world, uint64_t index, tt_explore_ending *ending) {
+    const auto &endings = world_of(world)->endings();
+    if (index >= endings.size())
+        return EINVAL;
+    const tutti::simt::Ending &found = endings[index];
+    *ending = {found.outcome,       0,
+               found.runs,          found.script.data(),
+               found.script.size(), found.result.data(),
+               found.result.size(), found.message.c_str()};
+    return 0;
+}
+
 uint64_t tt_world_host_load(tt_world *world, const void *address, uint32_t bytes) {
     return world_of(world)->host_load(number(address), bytes);
 }

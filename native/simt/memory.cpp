@@ -171,6 +171,7 @@ Memory::Cell &Memory::make_cell(std::uint64_t word) {
         message.writer = range.writer;
         message.posted = true;
         message.sequence = range.sequence;
+        message.trace = range.trace;
         for (View &released : message.released)
             released = range.released;
         cell->messages.push_back(std::move(message));
@@ -263,6 +264,7 @@ void Memory::forget() {
     cached_page_ = nullptr;
     expiries_.clear();
     floor_ = last_;
+    fences_ = registers_trace_ = 0;
     live_words_ = 0;
     for (Audience &audience : audiences_)
         audience = {};

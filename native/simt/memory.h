@@ -91,6 +91,7 @@ class Memory {
         bool by_lane = false;
         bool posted = false;
         Sequence sequence = 0;
+        Trace trace = 0;                                       /* of its writer, with this store */
         std::uint64_t published[2] = {UINT64_MAX, UINT64_MAX}; /* in these generations, to device and system */
         View released[3];
     };
@@ -106,6 +107,7 @@ class Memory {
         std::uint32_t count = 0;
         Sequence sequence = 0;
         std::uint32_t writer = kNobody;
+        Trace trace = 0;
         View released;
         std::unique_ptr<std::uint32_t[]> before;
     };
@@ -140,6 +142,9 @@ class Memory {
     Cell &make_cell(std::uint64_t word);
     void sync_with_memory(Cell &cell);
     Sequence next_sequence();
+    static void read(Agent &agent, std::uint64_t word, const Message &message, std::uint32_t order,
+                     std::uint32_t scope);
+    void touch_register(Agent &agent, std::uint64_t address, std::uint64_t value);
     void append(Cell &cell, Message &&message);
     void expire();
     Message message_of(const Agent &agent, std::uint32_t value, Sequence sequence, std::uint32_t order,
@@ -163,6 +168,8 @@ class Memory {
     Page *cached_page_ = nullptr;
     std::unordered_map<std::uint64_t, Register> registers_;
     std::unordered_map<std::uint64_t, View> register_views_;
+    Trace fences_ = 0;          /* of the last fence: their order is total */
+    Trace registers_trace_ = 0; /* of the last access to any register */
     std::deque<Expiry> expiries_;
     Sequence last_ = 0;
     Sequence floor_ = 0;

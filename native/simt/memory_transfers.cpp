@@ -48,6 +48,7 @@ void Memory::dma_write_word(Agent &agent, std::uint64_t word, std::uint32_t valu
     message.writer = agent.serial;
     message.posted = true;
     message.sequence = sequence;
+    message.trace = agent.trace = followed_by(agent.trace, word, value, cell.messages.back().trace);
     for (View &released : message.released)
         released = agent.current;
     append(cell, std::move(message));
@@ -68,6 +69,12 @@ void Memory::dma_write(Agent &agent, std::uint64_t address, const void *source, 
             range.count = static_cast<std::uint32_t>(whole);
             range.sequence = sequence = next_sequence();
             range.writer = agent.serial;
+            for (std::uint64_t i = 0; i < whole; ++i) {
+                std::uint32_t value;
+                std::memcpy(&value, in + (at - address) + 4 * i, 4);
+                agent.trace = followed_by(agent.trace, value);
+            }
+            range.trace = agent.trace = followed_by(agent.trace, at, whole);
             range.released = agent.current;
             range.before = std::make_unique_for_overwrite<std::uint32_t[]>(whole);
             std::memcpy(range.before.get(), reinterpret_cast<const void *>(at), whole * 4);
@@ -99,8 +106,13 @@ void Memory::dma_write(Agent &agent, std::uint64_t address, const void *source, 
 
 /* ---- registers ---- */
 
+/* Registers are few, and their order is part of what a device sees: one order for all of them. */
+void Memory::touch_register(Agent &agent, std::uint64_t address, std::uint64_t value) {
+    registers_trace_ = agent.trace = followed_by(agent.trace, registers_trace_, address, value);
+}
+
 void Memory::register_store(Agent &agent, std::uint64_t address, std::uint32_t value, const View &released) {
-    static_cast<void>(agent);
+    touch_register(agent, address, value);
     next_sequence();
     const auto entry = registers_.try_emplace(address, Register{{}, raw(address >> 2)}).first;
     set_raw(address >> 2, value);
@@ -111,6 +123,7 @@ void Memory::register_store(Agent &agent, std::uint64_t address, std::uint32_t v
 }
 
 std::uint32_t Memory::register_arrived(Agent &agent, std::uint64_t address) {
+    touch_register(agent, address, 0);
     const auto found = registers_.find(address);
     if (found == registers_.end())
         return raw(address >> 2);
@@ -126,12 +139,14 @@ std::uint32_t Memory::register_arrived(Agent &agent, std::uint64_t address) {
 }
 
 std::uint32_t Memory::register_load(Agent &agent, std::uint64_t address) {
+    touch_register(agent, address, 1);
     if (const auto found = register_views_.find(address); found != register_views_.end())
         agent.acquire[TT_SCOPE_SYSTEM].join(found->second, floor_);
     return raw(address >> 2);
 }
 
 void Memory::register_set(Agent &agent, std::uint64_t address, std::uint32_t value) {
+    touch_register(agent, address, value);
     next_sequence();
     set_raw(address >> 2, value);
     if (const auto found = registers_.find(address); found != registers_.end())

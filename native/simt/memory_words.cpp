@@ -20,6 +20,7 @@ Memory::Message Memory::message_of(const Agent &agent, std::uint32_t value, Sequ
     message.launch = agent.launch;
     message.by_lane = agent.kind == AgentKind::lane;
     message.sequence = sequence;
+    message.trace = agent.trace;
     for (std::uint32_t distance = 0; distance <= scope; ++distance)
         message.released[distance] = order == TT_ORDER_RELEASE ? agent.current : agent.release[distance];
     return message;
@@ -83,16 +84,27 @@ bool Memory::hidden_from(const Agent &agent, const Cell &cell) const {
 
 /* ---- loads ---- */
 
+/* A message that was there before anybody wrote has no writer: its value tells it. */
+void Memory::read(Agent &agent, std::uint64_t word, const Message &message, std::uint32_t order, std::uint32_t scope) {
+    agent.trace = followed_by(agent.trace, word, message.trace, message.value, order * 4 + scope);
+}
+
 std::uint32_t Memory::load_word(Agent &agent, std::uint64_t word, std::uint32_t order, std::uint32_t scope) {
     Cell *cell = find(agent, word);
-    if (cell == nullptr)
-        return raw(word);
-    if (hidden_from(agent, *cell))
+    if (cell == nullptr) {
+        const std::uint32_t value = raw(word);
+        agent.trace = followed_by(agent.trace, word, 0, value, order * 4 + scope);
+        return value;
+    }
+    if (hidden_from(agent, *cell)) {
+        agent.trace = followed_by(agent.trace, word, cell->outside_value);
         return cell->outside_value;
+    }
     const std::size_t newest = cell->messages.size() - 1;
     const std::size_t oldest = oldest_readable(agent, *cell);
     const std::size_t index = newest - pick(agent, word, static_cast<std::uint32_t>(newest - oldest + 1));
     const std::uint32_t value = cell->messages[index].value;
+    read(agent, word, cell->messages[index], order, scope);
     observe(agent, *cell, cell->messages[index], order, scope);
     return value;
 }
@@ -100,8 +112,11 @@ std::uint32_t Memory::load_word(Agent &agent, std::uint64_t word, std::uint32_t 
 /* Two words at one moment: at any time t both halves are the newest that are not younger than t. */
 std::uint64_t Memory::load_pair(Agent &agent, std::uint64_t word, std::uint32_t order, std::uint32_t scope) {
     Cell *cells[2] = {find(agent, word), find(agent, word + 1)};
-    if (cells[0] == nullptr && cells[1] == nullptr)
-        return join_halves(raw(word), raw(word + 1));
+    if (cells[0] == nullptr && cells[1] == nullptr) {
+        const std::uint64_t value = join_halves(raw(word), raw(word + 1));
+        agent.trace = followed_by(agent.trace, word, 0, value, order * 4 + scope);
+        return value;
+    }
     Sequence earliest = 0;
     for (const Cell *cell : cells)
         if (cell != nullptr && !hidden_from(agent, *cell))
@@ -122,13 +137,16 @@ std::uint64_t Memory::load_pair(Agent &agent, std::uint64_t word, std::uint32_t 
         const Cell *cell = cells[half];
         if (cell == nullptr) {
             halves[half] = raw(word + half);
+            agent.trace = followed_by(agent.trace, word + half, 0, halves[half]);
         } else if (hidden_from(agent, *cell)) {
             halves[half] = cell->outside_value;
+            agent.trace = followed_by(agent.trace, word + half, halves[half]);
         } else {
             std::size_t index = cell->messages.size() - 1;
             while (index > 0 && cell->messages[index].sequence > moment)
                 --index;
             halves[half] = cell->messages[index].value;
+            read(agent, word + half, cell->messages[index], order, scope);
             observe(agent, *cell, cell->messages[index], order, scope);
         }
     }
@@ -148,6 +166,8 @@ void Memory::store(Agent &agent, std::uint64_t address, std::uint64_t value, std
     const std::uint64_t word = address >> 2;
     Cell *cells[2] = {&make_cell(word), bytes == 8 ? &make_cell(word + 1) : nullptr};
     const Sequence sequence = next_sequence();
+    agent.trace = followed_by(agent.trace, word, value, order * 4 + scope, cells[0]->messages.back().trace,
+                              cells[1] != nullptr ? cells[1]->messages.back().trace : bytes);
     for (std::uint32_t half = 0; half < bytes / 4; ++half)
         agent.current.raise(word + half, sequence, floor_);
     append(*cells[0], message_of(agent, low_half(value), sequence, order, scope));
@@ -169,6 +189,9 @@ std::uint64_t Memory::atomic(Agent &agent, std::uint64_t address, std::uint32_t 
     for (const Cell *cell : cells)
         if (cell != nullptr)
             observe(agent, *cell, cell->messages.back(), TT_ORDER_RELAXED, scope);
+    agent.trace = followed_by(agent.trace, word, old, cells[0] != nullptr ? cells[0]->messages.back().trace : 0,
+                              cells[1] != nullptr ? cells[1]->messages.back().trace : 0, operation * 4 + scope, operand,
+                              expected);
     if (operation == TT_ATOMIC_CAS && old != expected)
         return old;
     cells[0] = &make_cell(word);
@@ -234,6 +257,7 @@ void Memory::fence(Agent &agent, std::uint32_t scope) {
         agent.current.clear_words();
     if (lane)
         agent.sim_block->sc = agent.current;
+    fences_ = agent.trace = followed_by(agent.trace, fences_, scope);
     for (std::uint32_t distance = 0; distance <= scope; ++distance) {
         agent.release[distance] = agent.current;
         if (distance != TT_SCOPE_BLOCK && (lane || distance == TT_SCOPE_SYSTEM))
@@ -243,7 +267,9 @@ void Memory::fence(Agent &agent, std::uint32_t scope) {
 
 void Memory::barrier(Agent *const *agents, std::size_t count) {
     View all;
+    Trace together = 0;
     for (std::size_t i = 0; i < count; ++i) {
+        together += scrambled(agents[i]->trace);
         all.join(agents[i]->current, floor_);
         all.join(agents[i]->acquire[TT_SCOPE_BLOCK], floor_);
     }
@@ -251,6 +277,7 @@ void Memory::barrier(Agent *const *agents, std::size_t count) {
         agents[i]->current = all;
         agents[i]->acquire[TT_SCOPE_BLOCK].clear();
         agents[i]->release[TT_SCOPE_BLOCK] = all;
+        agents[i]->trace = followed_by(agents[i]->trace, together);
     }
 }
 

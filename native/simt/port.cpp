@@ -17,6 +17,7 @@ World &world_of(void *context) { return *controller_of(context).agent.world; }
 void step(void *context, const char *at, std::uint64_t cost_ns) {
     Controller &controller = controller_of(context);
     controller.at = at;
+    controller.agent.trace = followed_by(controller.agent.trace, reinterpret_cast<std::uintptr_t>(at));
     controller.agent.world->step(controller.agent, static_cast<std::uint32_t>(cost_ns));
 }
 
@@ -44,6 +45,7 @@ int dma_read(void *context, std::uint64_t bus, void *destination, std::uint64_t 
     step(context, "dma_read", transfer_ns(length));
     return each_piece(controller_of(context).iommu, bus, length, TT_MAP_READ,
                       [&](std::uint64_t host, std::uint64_t offset, std::uint64_t part) {
+                          world_of(context).moved(controller_of(context).agent, host, part, false);
                           world_of(context).memory().dma_read(controller_of(context).agent, host,
                                                               static_cast<std::byte *>(destination) + offset, part);
                       });
@@ -54,6 +56,7 @@ int dma_write(void *context, std::uint64_t bus, const void *source, std::uint64_
     const int status =
         each_piece(controller_of(context).iommu, bus, length, TT_MAP_WRITE,
                    [&](std::uint64_t host, std::uint64_t offset, std::uint64_t part) {
+                       world_of(context).moved(controller_of(context).agent, host, part, true);
                        world_of(context).memory().dma_write(controller_of(context).agent, host,
                                                             static_cast<const std::byte *>(source) + offset, part);
                    });

@@ -21,6 +21,8 @@ void Scheduler::configure(const tt_sim_options &options) {
     bounded_ = options.policy == TT_SCHED_SCRIPT && options.preemptions != 0;
     preemptions_left_ = bounded_ ? options.preemptions - 1 : 0;
     delays_only_ = options.delays_only != 0;
+    stale_reads_bounded_ = options.policy == TT_SCHED_SCRIPT && options.stale_reads != 0;
+    stale_reads_left_ = stale_reads_bounded_ ? options.stale_reads - 1 : 0;
     record_.clear();
     choices_ = 0;
     cursor_ = 0;
@@ -259,7 +261,11 @@ std::uint32_t Scheduler::choose_read(std::uint32_t alternatives) {
     case TT_SCHED_FAIR:
         break;
     case TT_SCHED_SCRIPT:
+        if (stale_reads_bounded_ && stale_reads_left_ == 0)
+            return 0;
         taken = from_script(alternatives);
+        if (stale_reads_bounded_ && taken != 0)
+            --stale_reads_left_;
         break;
     default:
         if ((random() & 1) != 0)

@@ -38,6 +38,13 @@ class Scheduler {
     void paused(Agent &agent);
 
     std::uint64_t choices() const { return choices_; }
+    /* Under a script: every choice of it was taken, so that what comes now is new. */
+    bool script_is_used_up() const { return script_at_ >= script_.size(); }
+    /* What is left of the bounds, and who comes next where nobody is asked. */
+    std::uint64_t standing() const {
+        return (std::uint64_t{preemptions_left_} << 32 | stale_reads_left_) * 65536 + cursor_;
+    }
+    const std::vector<std::uint32_t> &recorded() const { return record_; }
     std::uint64_t copy_choices(std::uint32_t *pairs, std::uint64_t capacity) const;
 
   private:
@@ -62,6 +69,8 @@ class Scheduler {
     std::uint64_t script_at_ = 0;
     std::uint32_t preemptions_left_ = 0;
     bool bounded_ = false;
+    std::uint32_t stale_reads_left_ = 0;
+    bool stale_reads_bounded_ = false;
     bool delays_only_ = false;
     std::vector<std::uint32_t> record_;
     std::uint64_t choices_ = 0;

@@ -61,8 +61,7 @@ void SimBlock::wave_sync_complete(Wave &wave) {
 /* ---- the world itself ---- */
 
 bool World::valid(const tt_sim_options &options) {
-    return options.policy <= TT_SCHED_SCRIPT && (options.script != nullptr || options.script_length == 0) &&
-           options.reserved == 0;
+    return options.policy <= TT_SCHED_SCRIPT && (options.script != nullptr || options.script_length == 0);
 }
 
 World::World(const tt_sim_options &options) : memory_(*this, host_) {
@@ -127,6 +126,7 @@ void World::forget() {
 void World::forget_agent(Agent &agent) {
     agent.current.clear();
     agent.stale.clear();
+    agent.trace = agent.serial;
     for (int distance = 0; distance < 3; ++distance) {
         agent.acquire[distance].clear();
         agent.release[distance].clear();
@@ -196,6 +196,7 @@ bool World::admit_block(SimLaunch &launch) {
         agent.launch = launch.serial;
         agent.fibre = &lane.fibre;
         agent.current = launch.start;
+        agent.trace = agent.serial;
         agent.lane = &lane;
         agent.sim_block = sim_block.get();
         agent.state = AgentState::runnable;
@@ -254,7 +255,8 @@ void World::end_launch(std::size_t index) {
     report.elapsed_ns = now_ns() - launch.started_ns;
     report.steps = steps_ - launch.first_step;
     if (launch.outcome != TT_RUN_DONE) {
-        const std::string places = places_of(launch, report.stuck_lanes);
+        const bool cut = explorer_ != nullptr && explorer_->cut;
+        const std::string places = cut ? std::string() : places_of(launch, report.stuck_lanes);
         write_message(report, std::string(launch.shape.kernel->name) + ": " + launch.message + ": " + places);
         for (const auto &block : launch.resident)
             for (std::uint32_t i = 0; i < block->block.count; ++i)

@@ -7,6 +7,7 @@
 #define TUTTI_SIMT_WORLD_H
 
 #include "simt/agent.h"
+#include "simt/explorer.h"
 #include "simt/memory.h"
 #include "simt/scheduler.h"
 
@@ -39,8 +40,14 @@ class World final : public ReadChooser {
     int run(std::uint64_t id, std::uint64_t budget_steps, tt_launch_report &report);
     std::uint64_t add_controller(const char *name, void (*fn)(void *, tt_port), void *argument, tt_iommu *iommu);
     int remove_controller(std::uint64_t serial);
+    /* Runs a launch once for each schedule that the task's options allow. EBUSY while anything is in the world. */
+    int explore(const tt_module_desc &module, const tt_kernel_desc &kernel, const tt_launch_config &config, void **args,
+                const tt_explore_task &task, tt_explore_report &report);
+    const std::vector<Ending> &endings() const { return endings_; }
     std::uint64_t host_load(std::uint64_t address, std::uint32_t bytes);
     void host_store(std::uint64_t address, std::uint64_t value, std::uint32_t bytes);
+
+    bool explores() const { return explorer_ != nullptr; }
 
     Memory &memory() { return memory_; }
     const Memory &memory() const { return memory_; }
@@ -55,6 +62,20 @@ class World final : public ReadChooser {
 
     /* A scheduling point: the effect of a primitive comes after it. */
     void step(Agent &self, std::uint32_t cost_ns);
+    /* One that nobody else can notice, and that notices nobody else. */
+    void step_alone(Agent &self, std::uint32_t cost_ns);
+    /* One that reads or writes words of memory. */
+    void step_to(Agent &self, std::uint32_t cost_ns, std::uint64_t address, std::uint32_t bytes, bool writes) {
+        if (explorer_ == nullptr || explorer_->meets(self.serial, address >> 2, bytes / 4, writes))
+            step(self, cost_ns);
+        else
+            step_alone(self, cost_ns);
+    }
+    /* A controller's transfer: what it touches is shared with the lanes that touch it. */
+    void moved(Agent &self, std::uint64_t address, std::uint64_t bytes, bool writes) {
+        if (explorer_ != nullptr)
+            explorer_->meets(self.serial, address >> 2, static_cast<std::uint32_t>((bytes + 3) / 4), writes);
+    }
     void pause(Agent &self);
     void sleep(Agent &self, std::uint64_t wake_ns);
     /* Leaves until somebody wakes the agent. */
@@ -96,6 +117,10 @@ class World final : public ReadChooser {
     void configure(const tt_sim_options &options);
     void advance(std::uint32_t cost_ns);
     Agent *next();
+    Trace state_of_all() const;
+    bool was_here_before();
+    int explore_once(const tt_module_desc &module, const tt_kernel_desc &kernel, const tt_launch_config &config,
+                     void **args, const tt_explore_task &task, tt_launch_report &report);
     void leave(Agent &self, Agent *to);
     void set_timer(Agent &agent);
     void fire_timers();
@@ -122,7 +147,9 @@ class World final : public ReadChooser {
     StackPool stacks_;
     Fibre root_;
     Agent *current_ = nullptr;
-    Agent *exclusive_ = nullptr; /* a controller that is being removed: only it runs */
+    Explorer *explorer_ = nullptr; /* while explore() runs */
+    std::vector<Ending> endings_;  /* of the last exploration */
+    Agent *exclusive_ = nullptr;   /* a controller that is being removed: only it runs */
 
     std::vector<std::unique_ptr<SimLaunch>> live_;
     std::map<std::uint64_t, tt_launch_report> ended_;

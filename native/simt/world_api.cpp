@@ -20,7 +20,9 @@ Agent &enter(tt_lane_face *face, Primitive at, const void *site) {
     Lane &lane = *static_cast<Lane *>(face->engine);
     lane.at = at;
     lane.site = site;
-    return *static_cast<Agent *>(lane.agent);
+    Agent &agent = *static_cast<Agent *>(lane.agent);
+    agent.trace = followed_by(agent.trace, static_cast<std::uint64_t>(at));
+    return agent;
 }
 
 void block_until_woken(Agent &agent) { agent.world->block_lane(agent); }
@@ -33,20 +35,20 @@ void block_until_woken(Agent &agent) { agent.world->block_lane(agent); }
 
 void block_barrier(tt_lane_face *face) {
     Agent &agent = enter(face, Primitive::block_barrier, __builtin_return_address(0));
-    agent.world->step(agent, cost::collective);
+    agent.world->step_alone(agent, cost::collective);
     if (!agent.lane->block->arrive_barrier(*agent.lane))
         block_until_woken(agent);
 }
 
 void wave_sync(tt_lane_face *face) {
     Agent &agent = enter(face, Primitive::wave_sync, __builtin_return_address(0));
-    agent.world->step(agent, cost::collective);
+    agent.world->step_alone(agent, cost::collective);
     if (!agent.lane->block->arrive_wave_sync(*agent.lane))
         block_until_woken(agent);
 }
 
 std::uint64_t collective(Agent &agent, std::uint64_t mask) {
-    agent.world->step(agent, cost::collective);
+    agent.world->step_alone(agent, cost::collective);
     Lane &lane = *agent.lane;
     bool complete = false;
     {
@@ -59,6 +61,7 @@ std::uint64_t collective(Agent &agent, std::uint64_t mask) {
     }
     if (!complete)
         block_until_woken(agent);
+    agent.trace = followed_by(agent.trace, lane.result);
     return lane.result;
 }
 
@@ -68,7 +71,7 @@ void wave_sync_mask(tt_lane_face *face, std::uint64_t mask) {
 
 std::uint64_t wave_active(tt_lane_face *face) {
     Agent &agent = enter(face, Primitive::wave_active, __builtin_return_address(0));
-    agent.world->step(agent, cost::collective);
+    agent.world->step_alone(agent, cost::collective);
     Lane &lane = *agent.lane;
     if (!lane.block->arrive_active(lane)) {
         if (agent.world->close_early())
@@ -76,12 +79,14 @@ std::uint64_t wave_active(tt_lane_face *face) {
         else
             agent.world->wait_for_company(agent);
     }
+    agent.trace = followed_by(agent.trace, lane.result);
     return lane.result;
 }
 
 std::uint64_t wave_ballot(tt_lane_face *face, std::uint64_t mask, std::uint32_t predicate) {
     Agent &agent = enter(face, Primitive::wave_ballot, __builtin_return_address(0));
     agent.lane->value = predicate;
+    agent.trace = followed_by(agent.trace, mask, predicate);
     return collective(agent, mask);
 }
 
@@ -89,6 +94,7 @@ std::uint64_t wave_shuffle(tt_lane_face *face, std::uint64_t mask, std::uint64_t
     Agent &agent = enter(face, Primitive::wave_shuffle, __builtin_return_address(0));
     agent.lane->value = value;
     agent.lane->source = source;
+    agent.trace = followed_by(agent.trace, mask, value, source);
     return collective(agent, mask);
 }
 
@@ -106,7 +112,9 @@ void sleep_ns(tt_lane_face *face, std::uint32_t ns) {
 
 std::uint64_t clock_ns(tt_lane_face *face) {
     Agent &agent = enter(face, Primitive::clock, __builtin_return_address(0));
-    agent.world->step(agent, cost::clock);
+    agent.world->step_alone(agent, cost::clock);
+    if (agent.world->explores())
+        return 0; /* it stands still, or runs that differ in time only could differ in what they do */
     agent.idle_pauses = 0;
     return agent.world->now_ns();
 }
@@ -136,21 +144,21 @@ std::uint64_t at(const void *address) { return reinterpret_cast<std::uintptr_t>(
 std::uint64_t load(tt_lane_face *face, const void *address, std::uint32_t bytes, std::uint32_t order,
                    std::uint32_t scope) {
     Agent &agent = enter(face, Primitive::load, __builtin_return_address(0));
-    agent.world->step(agent, cost::load);
+    agent.world->step_to(agent, cost::load, at(address), bytes, false);
     return agent.world->memory().load(agent, at(address), bytes, order, scope);
 }
 
 void store(tt_lane_face *face, void *address, std::uint64_t value, std::uint32_t bytes, std::uint32_t order,
            std::uint32_t scope) {
     Agent &agent = enter(face, Primitive::store, __builtin_return_address(0));
-    agent.world->step(agent, cost::store);
+    agent.world->step_to(agent, cost::store, at(address), bytes, true);
     agent.world->memory().store(agent, at(address), value, bytes, order, scope);
     agent.world->note_change();
 }
 
 void load_quad(tt_lane_face *face, const std::uint32_t *address, std::uint32_t *words, std::uint32_t scope) {
     Agent &agent = enter(face, Primitive::load, __builtin_return_address(0));
-    agent.world->step(agent, cost::load);
+    agent.world->step_to(agent, cost::load, at(address), 16, false);
     for (int i = 0; i < 4; ++i)
         words[i] =
             static_cast<std::uint32_t>(agent.world->memory().load(agent, at(address + i), 4, TT_ORDER_RELAXED, scope));
@@ -158,7 +166,7 @@ void load_quad(tt_lane_face *face, const std::uint32_t *address, std::uint32_t *
 
 void store_quad(tt_lane_face *face, std::uint32_t *address, const std::uint32_t *words, std::uint32_t scope) {
     Agent &agent = enter(face, Primitive::store, __builtin_return_address(0));
-    agent.world->step(agent, cost::store);
+    agent.world->step_to(agent, cost::store, at(address), 16, true);
     for (int i = 0; i < 4; ++i)
         agent.world->memory().store(agent, at(address + i), words[i], 4, TT_ORDER_RELAXED, scope);
     agent.world->note_change();
@@ -167,7 +175,7 @@ void store_quad(tt_lane_face *face, std::uint32_t *address, const std::uint32_t 
 std::uint64_t atomic(tt_lane_face *face, void *address, std::uint32_t bytes, std::uint32_t operation,
                      std::uint64_t operand, std::uint64_t expected, std::uint32_t scope) {
     Agent &agent = enter(face, Primitive::atomic, __builtin_return_address(0));
-    agent.world->step(agent, cost::atomic);
+    agent.world->step_to(agent, cost::atomic, at(address), bytes, true);
     const std::uint64_t old =
         agent.world->memory().atomic(agent, at(address), bytes, operation, operand, expected, scope);
     agent.world->note_change();

@@ -41,6 +41,7 @@ std::uint64_t World::add_controller(const char *name, void (*fn)(void *, tt_port
     agent.kind = AgentKind::controller;
     agent.serial = ++last_serial_;
     agent.fibre = &controller->fibre;
+    agent.trace = agent.serial;
     controller->fn = fn;
     controller->argument = argument;
     controller->iommu = iommu;

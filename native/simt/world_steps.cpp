@@ -34,6 +34,8 @@ Agent *World::next() {
         close_due_active();
     if (attention_ || steps_ >= stop_step_ || clock_ps_ >= stop_ps_)
         return nullptr;
+    if (explorer_ != nullptr && was_here_before())
+        return nullptr;
     return scheduler_.pick(current_);
 }
 
@@ -48,6 +50,15 @@ void World::step(Agent &self, std::uint32_t cost_ns) {
     Agent *to = next();
     if (to != &self)
         leave(self, to);
+}
+
+void World::step_alone(Agent &self, std::uint32_t cost_ns) {
+    if (explorer_ == nullptr || attention_ || steps_ + 1 >= stop_step_) {
+        step(self, cost_ns);
+        return;
+    }
+    advance(cost_ns);
+    ++steps_;
 }
 
 void World::block(Agent &self, AgentState state) {
@@ -73,7 +84,8 @@ void World::close_stuck_active(Lane &lane) {
 
 void World::wait_for_company(Agent &self) {
     Group &group = self.lane->block->active_of(*self.lane);
-    group.due_ps = clock_ps_ + kCompanyPs;
+    /* Time does not count while all schedules are explored: a group goes without company when nobody can come. */
+    group.due_ps = explorer_ != nullptr ? UINT64_MAX : clock_ps_ + kCompanyPs;
     active_ps_ = std::min(active_ps_, group.due_ps);
     block_lane(self);
 }
@@ -144,6 +156,7 @@ void World::sleep(Agent &self, std::uint64_t wake_ns) {
 
 bool World::wait(Controller &controller, std::uint64_t deadline_ns) {
     Agent &self = controller.agent;
+    self.trace = followed_by(self.trace, controller.registers_seen == register_changes_);
     advance(20);
     if (!controller.stop && controller.registers_seen == register_changes_ && deadline_ns > now_ns()) {
         controller.at = "wait_until";

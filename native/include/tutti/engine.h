@@ -105,7 +105,8 @@ typedef struct tt_sim_options {
                              0: default. An explorer sets it just above staleness_reads. */
     uint32_t preemptions; /* TT_SCHED_SCRIPT: offer fewer than this many pre-emptions in a run; 0: any number */
     uint32_t delays_only; /* TT_SCHED_SCRIPT: 1: any departure from round robin counts as a pre-emption */
-    uint32_t reserved;
+    uint32_t
+        stale_reads; /* TT_SCHED_SCRIPT: offer fewer than this many reads of an older value in a run; 0: any number */
 } tt_sim_options;
 
 /* One world: one virtual clock, one memory, one device. Not thread safe: one caller at a time. NULL on out of memory or
@@ -153,6 +154,62 @@ TT_EXPORT uint64_t tt_world_live_words(const tt_world *world);
 /* The choices since the world was created or reset, as pairs (taken, alternatives): what a script replays and an
  * explorer varies. Returns the number of pairs, and writes up to capacity of them; the first 16,777,216 are kept. */
 TT_EXPORT uint64_t tt_world_choices(const tt_world *world, uint32_t *pairs, uint64_t capacity);
+
+/* ---- all runs of a launch ---- */
+
+typedef struct tt_explore_region { /* memory that each run begins with */
+    void *address;
+    const void *before;
+    uint64_t bytes;
+} tt_explore_region;
+
+typedef struct tt_explore_task {
+    uint32_t struct_size;
+    uint32_t region_count;
+    const tt_explore_region *regions;
+    uint32_t result_count;
+    uint32_t reserved;
+    const tt_explore_region *results; /* what a run is known by, read after it has ended; `before` is not looked at */
+    void (*drive)(void *arg, tt_port port); /* a controller that takes part in each run, or NULL */
+    void *drive_arg;
+    tt_iommu *drive_iommu;
+    tt_sim_options options; /* policy and script are not looked at */
+    uint64_t max_runs;      /* 0: no bound */
+} tt_explore_task;
+
+typedef struct tt_explore_report {
+    uint64_t runs;     /* in all, those that were cut with them */
+    uint64_t cuts;     /* runs that came to a state which an earlier one had come to */
+    uint64_t states;   /* that were told apart */
+    uint64_t longest;  /* choices of the run that had the most */
+    uint64_t steps;    /* of all runs together */
+    uint64_t endings;  /* outcomes and results that are different */
+    uint32_t complete; /* 1: there is no other run within the bounds of the options */
+    uint32_t reserved;
+} tt_explore_report;
+
+typedef struct tt_explore_ending {
+    uint32_t outcome; /* TT_RUN_* */
+    uint32_t reserved;
+    uint64_t runs;          /* that ended so */
+    const uint32_t *script; /* the choices of the first of them */
+    uint64_t script_length;
+    const void *result; /* the task's results, one behind the other */
+    uint64_t result_bytes;
+    const char *message; /* "" where the outcome is TT_RUN_DONE */
+} tt_explore_ending;
+
+/* Runs a launch again and again, until every run was taken that its options allow, and tells the ways in which it can
+ * end. The kernel and the drive may depend on memory in the regions, on each other and on nothing else. The lanes'
+ * clock stands at 0, for runs that differ in time only are taken for one; no deadline strikes, a lane that tries
+ * without end waits for a change, and wave_active waits for company as long as any can come. A word counts as shared
+ * when two agents touched it in any run, and one of them wrote. 0; EBUSY while anything is in the world; EINVAL. The
+ * world is as after a reset then. */
+TT_EXPORT int tt_world_explore(tt_world *world, const tt_module_desc *module, const tt_kernel_desc *kernel,
+                               const tt_launch_config *config, void **args, const tt_explore_task *task,
+                               tt_explore_report *report);
+/* One ending of the last exploration; its pointers are good until the next one. 0, or EINVAL past the last. */
+TT_EXPORT int tt_world_ending(const tt_world *world, uint64_t index, tt_explore_ending *ending);
 
 #ifdef __cplusplus
 }

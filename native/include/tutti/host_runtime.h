@@ -312,6 +312,12 @@ TT_EXPORT ttrtError ttrtSimHostStore(int device, void *address, uint64_t value, 
 TT_EXPORT ttrtError ttrtSimAddController(int device, const char *name, void (*fn)(void *arg, tt_port port), void *arg,
                                          tt_iommu *iommu, uint64_t *agent);
 TT_EXPORT ttrtError ttrtSimRemoveController(int device, uint64_t agent);
+/* Every run of a kernel that the task's options allow (tt_world_explore), on a device where nothing is queued and no
+ * controller is attached; blocks until done. The world has the task's options afterwards, under the fair schedule. */
+TT_EXPORT ttrtError ttrtSimExplore(int device, ttrtFunction_t function, unsigned int grid, unsigned int block,
+                                   void **params, const tt_explore_task *task, tt_explore_report *report);
+/* One way in which the runs of the device's last exploration ended; good until the next one. */
+TT_EXPORT ttrtError ttrtSimEnding(int device, uint64_t index, tt_explore_ending *ending);
 
 #ifdef __cplusplus
 }

@@ -80,6 +80,7 @@ def attempt(identity: str) -> str:
     from tutti_hal.conformance_tests.mutants.operators import applied
     from tutti_hal.conformance_tests.subject import Subject, SubjectSpec, facts_of, profile_of
     from tutti_hal.conformance_tests.terms import Terms, plan
+    from tutti_hal.errors import BuildError
     from tutti_hal.expectations import load_expectations
     from tutti_hal.paths import templates_dir
     from tutti_hal.spec import load_spec
@@ -110,7 +111,10 @@ def attempt(identity: str) -> str:
                 tried.add(one.id)
                 if not plan(one, facts, terms).runs:
                     continue
-                prepare(subject, one)
+                try:
+                    prepare(subject, one)
+                except BuildError:
+                    return "the compiler|-|its warnings are errors: something is unused now"
                 judged = judge(one, execute(subject, one, one.seed(1)), facts, terms)
                 if judged.blocks:
                     return f"{name}|{judged.verdict}|{_short(judged.reason)}"

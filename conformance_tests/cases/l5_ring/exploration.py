@@ -62,7 +62,7 @@ def _only(axes: Any, facts: Any) -> bool:
     kernels=("probe_ring",),
     axes={"piece": tuple(PIECES), "bounds": tuple(BOUNDS)},
     only=_only,
-    budget_s=120.0,
+    budget_s=300.0,
     quick=False,
 )
 def explored(run: Run) -> Observations:

@@ -110,6 +110,7 @@ class SmallQueue:
         queue = np.zeros(1, dtype("ring_queue"))
         for name in ("state", "sq", "cq", "marks", "commands", "cells"):
             queue[name] = self._base + self._at[name]
+        queue["cq_state"], queue["cq_queues"] = queue["state"], 1
         for place, name in enumerate(("sq_doorbell", "cq_doorbell")):
             queue[name] = self._base + self._at["bells"] + 128 * place
         queue["sq_depth"], queue["cq_depth"], queue["command_limit"] = small.depth, self._cq_depth, self._limit

@@ -32,7 +32,7 @@ def moved(rig: Rig, ranges: list[tuple[int, int]]) -> dict[str, Any]:
         "source": source,
         "written": written["state"],
         "commands": written["commands"],
-        "entries": [entries[int(lba)] for lba in lbas],
+        "entries": [entries.get(int(lba), np.zeros(16, np.uint32)) for lba in lbas],
         "stored": stored,
         "read": np.concatenate(back),
         "states": states,

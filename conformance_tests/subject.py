@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tutti_hal.profile import Profile
     from tutti_hal.record import Record
     from tutti_hal.shim import Device, Kernel, Module
+    from tutti_hal.toolchain import Built
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,24 @@ class Subject:
         if self.world is not None and simulation is not None:
             self.world.reset(simulation.SimOptions(**options))
 
-    def compile(self, kernel_set: str) -> Path:
-        """Compile a kernel set for the arch, or take it from the cache; its file.
+    def built(self, kernel_set: str) -> Built:
+        """Compile a kernel set for the arch, or take it from the cache.
 
         Raises:
             BuildError, GenerationError: as :func:`tutti_hal.toolchain.build`.
         """
         from tutti_hal.toolchain import build
 
-        return build(self.profile, kernel_set, templates=self.templates).path
+        return build(self.profile, kernel_set, templates=self.templates)
+
+    def compile(self, kernel_set: str) -> Path:
+        """The file of a kernel set's module; see :meth:`built`."""
+        return self.built(kernel_set).path
+
+    def load(self, kernel_set: str, device: Device | None = None) -> Module:
+        """A module of a kernel set that is the caller's to close, with its kernels' parameters declared."""
+        built = self.built(kernel_set)
+        return (device or self.device).load_module(built.path, built.declared)
 
     def module(self, kernel_set: str, device: Device | None = None) -> Module:
         """The loaded module of a kernel set; loaded again after a reset of its device."""
@@ -148,7 +158,7 @@ class Subject:
         key = (kernel_set, where.ordinal)
         known = self._modules.get(key)
         if known is None or known[0] != where.generation:
-            known = (where.generation, where.load_module(self.compile(kernel_set)))
+            known = (where.generation, self.load(kernel_set, where))
             self._modules[key] = known
         return known[1]
 

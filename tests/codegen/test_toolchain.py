@@ -42,6 +42,14 @@ def test_a_module_is_compiled_once_then_cached(host: Profile, cache_dir: Path) -
     assert not [p for p in cache_dir.rglob(".*") if p.is_dir()], "a scratch folder was left behind"
 
 
+def test_what_a_build_declares_is_what_a_module_is_loaded_with(host: Profile, cache_dir: Path, kernel: Kernel) -> None:
+    params = '[("p", "tt_word32 *"), ("n", "uint16_t"), ("a", "double"), ("i", "int8_t")]'
+    built = build(host, "t", templates=kernel("tt_store_relaxed_dev_u32(p, n + uint32_t(a) + i);", params=params))
+    (declared,) = built.declared.values()
+    assert [(one.name, one.nbytes) for one in declared] == [("p", 8), ("n", 2), ("a", 8), ("i", 1)]
+    assert cache_dir.is_dir()
+
+
 def test_archs_and_edited_templates_have_modules_of_their_own(host: Profile, cache_dir: Path, kernel: Kernel) -> None:
     root = kernel("tt_pause();", params="[]")
     built = [build(host, "t", templates=root), build(host, "t", arch="sim-w64", templates=root)]

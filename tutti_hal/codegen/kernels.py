@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -11,6 +12,14 @@ class Param:
 
     name: str
     ctype: str
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes; 0 where its type is neither a pointer nor one of the plain ones."""
+        if self.ctype.endswith("*"):
+            return 8
+        match = re.fullmatch(r"u?int(8|16|32|64)_t", self.ctype)
+        return int(match[1]) // 8 if match else {"float": 4, "double": 8, "bool": 1}.get(self.ctype, 0)
 
 
 @dataclass(frozen=True)

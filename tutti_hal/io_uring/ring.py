@@ -122,7 +122,7 @@ class Ring:
         self._epoch_word = self._stack.enter_context(self.device.allocate(4, kind="mapped"))
         self._epoch_word.numpy(np.uint32)[0] = 0
         built = build(self.device.profile, "ring", templates=self._templates)
-        module = self._stack.enter_context(self.device.load_module(built.path))
+        module = self._stack.enter_context(self.device.load_module(built.path, built.declared))
         self._kernel = module["ring_run"]
         self._wave_width = self.device.wave_width
         for number in range(options.batches):

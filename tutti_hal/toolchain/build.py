@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tutti_hal.codegen.render import Rendered
     from tutti_hal.profile import Profile
     from tutti_hal.record import Arch
+    from tutti_hal.shim.module import Parameter
 
 #: What a cached folder is described by.
 _DESCRIPTION = "build.json"
@@ -57,6 +58,17 @@ class Built:
     compiler: str
     note: str
     seconds: float
+
+    @property
+    def declared(self) -> dict[str, tuple[Parameter, ...]]:
+        """The parameters of each kernel, for :meth:`tutti_hal.shim.Device.load_module`: some vendors tell none."""
+        from tutti_hal.shim.module import Parameter
+
+        return {
+            kernel.name: tuple(Parameter(param.name, param.nbytes) for param in kernel.params)
+            for kernel in self.kernels
+            if all(param.nbytes for param in kernel.params)
+        }
 
 
 def toolchain_of(profile: Profile) -> Toolchain:

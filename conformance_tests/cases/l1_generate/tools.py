@@ -65,8 +65,9 @@ def detection(run: Run) -> Observations:
     from tutti_hal.backend import discover
 
     shop = Workshop(run)
-    records = {one.name: one.backend.record for one in discover() if one.backend is not None}
-    records[run.profile.vendor] = run.profile.record
+    # A simulated SDK has its vendor's record.
+    records = {one.backend.record.vendor: one.backend.record for one in discover() if one.backend is not None}
+    records[run.profile.record.vendor] = run.profile.record
     order = sorted(records.values(), key=lambda record: record.detection.rank)
     lines, word = [], "#if"
     for number, record in enumerate(order):
@@ -84,14 +85,14 @@ def detection(run: Run) -> Observations:
         for number, record in enumerate(order)
     }
     ranks = [{"vendor": one.vendor, "rank": one.detection.rank, "macros": list(one.detection.macros)} for one in order]
-    return {"order": ranks, "detected": asked}
+    return {"order": ranks, "detected": asked, "own": run.profile.record.vendor}
 
 
 @detection.judge
 def _(seen: Seen) -> None:
     clause = "record.detection.first_match"
     order = seen["order"]
-    wanted = {one["vendor"]: one["vendor"] == seen.facts.vendor for one in order}
+    wanted = {one["vendor"]: one["vendor"] == seen["own"] for one in order}
     seen.equal(clause, "records that the compiler answers to", seen["detected"], wanted)
     ranks = [one["rank"] for one in order]
     seen.holds(clause, "no two records have one rank", len(set(ranks)) == len(ranks), order, order)

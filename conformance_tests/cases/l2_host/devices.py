@@ -174,7 +174,7 @@ def reset(run: Run) -> Observations:
     before = device.memory_info()
     run.subject.module("probe_host")
     memory, stream, event = device.allocate(1 << 20), device.create_stream(), device.create_event()
-    module = device.load_module(run.subject.compile("probe_host"))
+    module = run.subject.load("probe_host", device)
     kernel = module["host_count"]
     stream.fill(memory, 1)
     address = memory.address

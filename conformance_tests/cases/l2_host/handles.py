@@ -31,7 +31,7 @@ def stale(run: Run) -> Observations:
     device, ffi = run.device, run.device.runtime.ffi
     memory = run.buffer(64, "device", fill=0x21)
     stream, event = device.create_stream(), device.create_event()
-    module = device.load_module(run.subject.compile("probe_host"))
+    module = run.subject.load("probe_host", device)
     kernel = module["host_tally"]
     live_event = run.closing.enter_context(device.create_event())
     live_stream = run.stream
@@ -41,7 +41,7 @@ def stale(run: Run) -> Observations:
     # The next of each kind must not answer to the handle of the last.
     run.closing.enter_context(device.create_stream())
     run.closing.enter_context(device.create_event())
-    run.closing.enter_context(device.load_module(run.subject.compile("probe_host")))
+    run.closing.enter_context(run.subject.load("probe_host", device))
     never = 0x5A5A5A50
     streams = {
         "destroyed": stream.handle,
@@ -121,7 +121,7 @@ def wrong_device(run: Run) -> Observations:
         there.create_stream() as stream,
         there.create_event() as event,
         there.allocate(4) as memory,
-        there.load_module(run.subject.compile("probe_host")) as module,
+        run.subject.load("probe_host", there) as module,
     ):
         stream.fill(memory, 0)
         stream.synchronize()

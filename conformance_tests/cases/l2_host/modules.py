@@ -30,7 +30,9 @@ def _load_data(run: Run, image: bytes) -> Module:
     with run.device.current():
         run.device.call("ModuleLoadData", handle, room)
     ffi.memmove(room, bytes(len(room)), len(room))
-    return run.closing.enter_context(Module(run.device, handle[0], Path("memory"), None))
+    return run.closing.enter_context(
+        Module(run.device, handle[0], Path("memory"), run.subject.built("probe_launch").declared)
+    )
 
 
 @case(
@@ -46,7 +48,7 @@ def load(run: Run) -> Observations:
     """A module from a file, or from memory that is overwritten afterwards, gives its kernels, each doing its own."""
     path = run.subject.compile("probe_launch")
     if run.axes["source"] == "file":
-        module = run.closing.enter_context(run.device.load_module(path))
+        module = run.closing.enter_context(run.subject.load("probe_launch"))
     else:
         module = _load_data(run, path.read_bytes())
     small, log = run.buffer(4, "device"), run.buffer(16, "device")
@@ -134,7 +136,7 @@ def bad_image_refused(run: Run) -> Observations:
             path.write_bytes(_bad_image(run, kind))
         found = refusal(lambda: run.closing.enter_context(run.device.load_module(path)))
     word = run.buffer(4, "device")
-    with run.device.load_module(run.subject.compile("probe_launch")) as sound:
+    with run.subject.load("probe_launch") as sound:
         run.launch(sound["launch_small"], 1, 8, word)
     return {"found": found, "after": run.read(word, np.uint32)}
 
@@ -184,7 +186,7 @@ def _(seen: Seen) -> None:
 def unload(run: Run) -> Observations:
     """A module is unloaded under a slow kernel that is enqueued: it ends, and the module's kernels are refused."""
     words = run.buffer(8)
-    module = run.closing.enter_context(run.device.load_module(run.subject.compile("probe_host")))
+    module = run.closing.enter_context(run.subject.load("probe_host"))
     kernel = module["host_late"]
     run.launch(kernel, 1, 1, words[0:4], 1, 5, 2_000_000, wait=False)
     run.launch(kernel, 1, 1, words[4:8], 1, 6, 0, wait=False)

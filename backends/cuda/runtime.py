@@ -7,7 +7,6 @@ every vendor's calls go through, so that what a certificate says of it holds her
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.errors import RuntimeFailure, RuntimeMissing, WrongDevice
-from tutti_hal.shim.ffi import CRuntime, HostCalls
+from tutti_hal.shim.ffi import HostCalls
+from tutti_hal.shim.sdk_runtime import SdkRuntime
 
 if TYPE_CHECKING:
     from tutti_hal.profile import Profile
     from tutti_hal.record import Record
-    from tutti_hal.shim.ffi import Current
 
 
 #: A section without bytes in the file.
 _NO_BITS = 8
 
 
-class CudaRuntime(CRuntime):
+class CudaRuntime(SdkRuntime):
     """The CUDA runtime and driver of this process."""
 
     def __init__(self, record: Record, libraries: Iterable[Path | str]) -> None:
@@ -35,10 +34,10 @@ class CudaRuntime(CRuntime):
 
         Raises:
             RuntimeMissing: a library cannot be loaded, or there is no driver, or it is older than the toolkit.
+            SymbolMissing: the libraries lack what every vendor must have.
             WrongDevice: the driver finds no device.
         """
         super().__init__(record, libraries)
-        self._thread = threading.local()
         count = self.ffi.new("int *")
         try:
             self.call(HostCalls(), "GetDeviceCount", count)
@@ -52,38 +51,12 @@ class CudaRuntime(CRuntime):
                 vendor="cuda",
             ) from error
 
-    def ordinals(self, arch: str) -> tuple[int, ...]:
-        """The ordinals of the devices of an arch, by their compute capability."""
-        counts, value = HostCalls(), self.ffi.new("int *")
-        found = []
-        for ordinal in super().ordinals(arch):
-            number = 0
-            for name in ("ComputeCapabilityMajor", "ComputeCapabilityMinor"):
-                self.call(counts, "DeviceGetAttribute", value, self.attribute(name), ordinal)
-                number = 10 * number + int(value[0])
-            if arch == f"sm_{number}":
-                found.append(ordinal)
-        return tuple(found)
-
     def code(self, counts: HostCalls, name: str, *args: Any) -> int:
-        """See :meth:`CRuntime.code`. A file that is cut off does not come to the driver, which may not survive it."""
+        """See :meth:`SdkRuntime.code`. A file that is cut off does not come to the driver, which may not survive it."""
         if name == "ModuleLoad" and _cut_off(Path(bytes(args[1]).decode())):
             counts.add(name)
             return int(self.record.errors.values["InvalidKernelImage"])
         return super().code(counts, name, *args)
-
-    def current(self, counts: HostCalls, device: int) -> Current:
-        """See :meth:`CRuntime.current`.
-
-        The driver's calls need a context: a thread has one once it chose a device, until a reset.
-        """
-        life = self.resets + 1
-        if getattr(self._thread, "life", 0) != life:
-            chosen = self.ffi.new("int *")
-            self.call(counts, "GetDevice", chosen)
-            self.call(counts, "SetDevice", chosen[0])
-            self._thread.life = life
-        return super().current(counts, device)
 
 
 def _cut_off(file: Path) -> bool:

@@ -83,7 +83,7 @@ def test_every_fact_says_where_it_is_from(vendor: str) -> None:
         assert len(evidence.source) > 8, name
     if vendor == "cuda":
         unmeasured = {evidence.grade for evidence in facts(record).values() if evidence is not None}
-        assert unmeasured - {"header", "vendor-doc", "vendor-source", "third-party", "inferred"} == set()
+        assert unmeasured - {"hardware", "header", "vendor-doc", "vendor-source", "third-party", "inferred"} == set()
 
 
 def test_cuda_without_a_device_is_refused_and_says_why() -> None:

@@ -345,11 +345,6 @@ class CRuntime:
         """How often the device was reset through this class: objects of an earlier generation are dead."""
         return self._generations[device]
 
-    @property
-    def resets(self) -> int:
-        """How often any device was reset through this class."""
-        return self._generations.total()
-
     def count_reset(self, device: int) -> None:
         """Declare all objects of the device dead."""
         with self._generations_lock:

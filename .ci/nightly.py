@@ -125,7 +125,7 @@ PARTS = (
     ),
     Part(
         "fuzz",
-        900,
+        1200,
         (PYTHON, ".ci/fuzz.py", "--seconds", "600"),
         "the software controller under libFuzzer for 10 minutes",
         _of_fuzzer,
@@ -295,6 +295,9 @@ def main(words: list[str]) -> int:
     if unknown:
         print(f"no part named {', '.join(unknown)}; there are: {', '.join(sorted(known))}", file=sys.stderr)
         return 2
+    # What ends a job from outside ends a part, and is written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failed = False
     for part in PARTS:
         if words and part.name not in words:

@@ -43,6 +43,12 @@ def test_the_ring_keeps_to_the_model(subject: Subject, mix: str) -> None:
     assert min(tally.examined[name] for name in ("ring.request.data_exact", "ring.request.status_reported")) > 5000
 
 
+def test_a_trial_ends_in_time_and_is_judged_as_far_as_it_came(subject: Subject) -> None:
+    tally = wide_campaign({ARCH: subject}, commands=10**9, seed=SEED, mixes=("clean",), time_limit_s=0.5)
+    assert (tally.trials, tally.wrong) == (1, ())
+    assert 0 < tally.commands < draw(ARCH, SEED, "clean").commands
+
+
 # ---- the model can say no ----
 
 

@@ -7,6 +7,7 @@ does not. So a candidate for shrinking is run a few times, and what is kept says
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from tutti_hal.conformance_tests.campaign.shrink import fewer
 from tutti_hal.conformance_tests.campaign.wide.draw import draw
 from tutti_hal.conformance_tests.campaign.wide.execution import WideExecutor
 from tutti_hal.conformance_tests.campaign.wide.model import WideModel
-from tutti_hal.conformance_tests.campaign.wide.tables import WideStep, WideTrial
+from tutti_hal.conformance_tests.campaign.wide.tables import WideStep, WideTrial, parts_of
 from tutti_hal.conformance_tests.campaign.workload import MIXES
 from tutti_hal.conformance_tests.errors import ReplayInvalid
 from tutti_hal.conformance_tests.run import Run
@@ -70,15 +71,29 @@ class WideTally:
     again: tuple[int, int] = (0, 0)
 
 
-def attempt(subject: Subject, trial: WideTrial, tally: WideTally | None = None) -> tuple[Wrong, ...]:
-    """Run a trial, judging each step as it is done; what was wrong. It ends with the first step that is."""
+def attempt(
+    subject: Subject, trial: WideTrial, tally: WideTally | None = None, *, end: float = math.inf
+) -> tuple[Wrong, ...]:
+    """Run a trial, judging each step as it is done; what was wrong. It ends with the first step that is.
+
+    Args:
+        subject: of the trial's arch.
+        trial: that is run.
+        tally: that what was done is added to.
+        end: of the monotonic clock, after which no further step begins; what namespaces hold is judged all the same.
+    """
     model = WideModel(trial.setting)
+    commands = 0
     with tempfile.TemporaryDirectory(prefix="tutti-campaign-") as scratch:
         run = Run(subject, {}, trial.seed, Path(scratch))
         try:
             with run.closing, WideExecutor(run, trial.setting) as executor:
                 for step in trial.steps:
+                    if time.monotonic() > end:
+                        model.end(executor.stored(), executor.untouched())
+                        break
                     model.step(step, executor.do(step))
+                    commands += 0 if step.batch is None else int(parts_of(trial.setting, step.batch).sum())
                     if model.wrong:
                         break
                 else:
@@ -91,6 +106,8 @@ def attempt(subject: Subject, trial: WideTrial, tally: WideTally | None = None) 
     if tally is not None:
         tally.examined.update(model.examined)
         tally.unexplained += model.unexplained
+        tally.commands += commands
+        tally.by_arch[trial.arch] += commands
     return tuple(model.wrong)
 
 
@@ -110,16 +127,13 @@ def wide_campaign(
     """
     tally, began = WideTally(), time.monotonic()
     archs = list(subjects)
-    while tally.commands < commands and not tally.wrong:
-        if time_limit_s and time.monotonic() - began > time_limit_s:
-            break
+    end = began + time_limit_s if time_limit_s else math.inf
+    while tally.commands < commands and not tally.wrong and time.monotonic() < end:
         number = tally.trials
         arch, mix = archs[number % len(archs)], mixes[number // len(archs) % len(mixes)]
         trial = draw(arch, seed + number, mix, length)
-        tally.wrong = attempt(subjects[arch], trial, tally)
+        tally.wrong = attempt(subjects[arch], trial, tally, end=end)
         tally.trials += 1
-        tally.commands += trial.commands
-        tally.by_arch[arch] += trial.commands
         if tally.wrong:
             tally.failed, tally.wrong, tally.again = smaller(subjects[arch], trial, tally.wrong)
         tally.seconds = time.monotonic() - began

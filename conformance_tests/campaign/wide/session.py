@@ -80,7 +80,8 @@ def attempt(
         subject: of the trial's arch.
         trial: that is run.
         tally: that what was done is added to.
-        end: of the monotonic clock, after which no further step begins; what namespaces hold is judged all the same.
+        end: of the monotonic clock, after which no further step begins once a batch was done; what namespaces hold is
+            judged all the same.
     """
     model = WideModel(trial.setting)
     commands = 0
@@ -89,7 +90,7 @@ def attempt(
         try:
             with run.closing, WideExecutor(run, trial.setting) as executor:
                 for step in trial.steps:
-                    if time.monotonic() > end:
+                    if commands and time.monotonic() > end:
                         model.end(executor.stored(), executor.untouched())
                         break
                     model.step(step, executor.do(step))

@@ -154,3 +154,12 @@ class Run:
         The skip fails the run unless the machine's list of expected skips has it.
         """
         raise Skipped(reason, why)
+
+    def wants_silicon(self, why: str) -> None:
+        """Skip where the SDK is simulated: for what the vendor's SDK has, and only a device of its own can show.
+
+        Args:
+            why: what a simulated device lacks, as a sentence's beginning.
+        """
+        if self.facts.kind == "simulated":
+            self.skip(SkipReason.MACHINE, f"{why}, and the SDK is simulated")

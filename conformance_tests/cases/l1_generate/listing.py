@@ -63,6 +63,7 @@ tt_store_relaxed_dev_u32(kept, dword_3 + dword_2);
 @case("compile/listing", level="L1", clauses=(_ORDER, _MUTANT), budget_s=60.0)
 def listing(run: Run) -> Observations:
     """A kernel that stores an entry, fences and rings, and the same one without its fence, in instructions."""
+    run.wants_silicon("the instructions must be the device's")
     shop = Workshop(run)
     right = template_root(run, "right", {"planted.cu.j2": _PLANTED})
     wrong = template_root(run, "wrong", {"planted.cu.j2": _PLANTED.replace(_FENCE, "")})
@@ -95,6 +96,7 @@ def _(seen: Seen) -> None:
 )
 def listing_record(run: Run) -> Observations:
     """Entry, doorbell and completion as the record lowers them, and as records with a weaker fence or load would."""
+    run.wants_silicon("the instructions must be the device's")
     shop = Workshop(run)
     root = template_root(run, "planted", {"planted.cu.j2": _PLANTED + _COMPLETION})
     kernels = ("planted_doorbell", "planted_completion")
@@ -132,6 +134,7 @@ def _(seen: Seen) -> None:
 @case("compile/listing.relay", level="L1", clauses=(_RELAYED,), budget_s=60.0, quick=False, only=tells_doorbells)
 def listing_relay(run: Run) -> Observations:
     """A lane that rings for what others stored, with its fence and without, in instructions."""
+    run.wants_silicon("the instructions must be the device's")
     shop = Workshop(run)
     roots = {"right": _RELAY, "wrong": _RELAY.replace(_FENCE, "")}
     return {
@@ -159,6 +162,7 @@ def _(seen: Seen) -> None:
 )
 def listing_ring(run: Run) -> Observations:
     """The ring's own kernel, and the same one without the fence before its doorbell, in instructions."""
+    run.wants_silicon("the instructions must be the device's")
     from tutti_hal.paths import templates_dir
 
     shop = Workshop(run)

@@ -116,6 +116,7 @@ def _pointer_kind(run: Run) -> Shown:
 
 
 def _dmabuf(run: Run) -> Shown:
+    run.wants_silicon("a driver must export the memory")
     device, handle = run.device, out(run.device, "int *", -1)
     memory, kind = run.buffer(2 << 20, "device", fill=None), device.runtime.constant("MemRangeHandleType", "DmaBufFd")
     with device.current():
@@ -194,6 +195,7 @@ def _occupancy(run: Run) -> Shown:
 
 
 def _resources(run: Run) -> Shown:
+    run.wants_silicon("the kernel must use registers of the device")
     runtime, value = run.device.runtime, out(run.device, "int *", -1)
     kernel, found = run.kernel("probe_launch", "launch_storage"), {}
     for name in ("NumRegs", "SharedSizeBytes"):
@@ -221,6 +223,7 @@ def _share(run: Run) -> Shown:
 
 
 def _pci_address(run: Run) -> Shown:
+    run.wants_silicon("the device must lie on a bus")
     text = out(run.device, "char[64]")
     run.device.call("DeviceGetPCIBusId", text, 64, run.device.vendor_ordinal)
     address = bytes(run.device.runtime.ffi.string(text)).decode().lower()
@@ -245,6 +248,7 @@ def _peer_holds(shown: Shown, facts: Facts) -> bool:
 
 
 def _ipc(run: Run) -> Shown:
+    run.wants_silicon("the memory must be a device's, and not its process's")
     device, handle = run.device, out(run.device, "IpcMemHandle *")
     device.call("IpcGetMemHandle", handle, pointer(device, run.buffer(64, "device").address))
     return {"bits": sum(bytes(device.runtime.ffi.buffer(handle)))}

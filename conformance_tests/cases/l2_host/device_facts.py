@@ -129,6 +129,7 @@ def _(seen: Seen) -> None:
 )
 def pci(run: Run) -> Observations:
     """The address of the device is one in the system's bus tree."""
+    run.wants_silicon("the device must lie on a bus")
     device = run.device
     room = out(device, "char[]", 64)
     device.call("DeviceGetPCIBusId", room, 64, device.vendor_ordinal)

@@ -47,6 +47,7 @@ def visit(subject: Subject, handle: Any) -> dict[str, Any]:
 )
 def memory(run: Run) -> Observations:
     """Another process opens the handle twice in turn, sees the bytes, and leaves its own; the memory stays ours."""
+    run.wants_silicon("the memory must be a device's, and not its process's")
     data = run.random.integers(0, 256, _BYTES, "u1")
     memory = run.array(data, "device")
     device, ffi = run.device, run.device.runtime.ffi

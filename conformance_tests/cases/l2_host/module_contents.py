@@ -137,6 +137,7 @@ def _(seen: Seen) -> None:
 )
 def resources(run: Run) -> Observations:
     """Registers, shared and local bytes of each kernel are those that its compiler reported."""
+    run.wants_silicon("the kernels must use registers of the device")
     from tutti_hal.toolchain import build
 
     runtime, value = run.device.runtime, run.device.runtime.ffi.new("int *")

@@ -111,7 +111,7 @@ PINNED: Table = {
     "MallocHost": {"MemoryAllocation": _no_memory("MallocHost")},
     "HostAlloc": {
         "MemoryAllocation": lambda b: b.ask("HostAlloc", b.out("void **"), FAR_TOO_MUCH, 0),
-        "InvalidValue": lambda b: b.ask("HostAlloc", b.out("void **"), 64, 1 << 30),
+        "InvalidValue": lambda b: b.ask("HostAlloc", b.out("void **"), 64, 1 << 27),
     },
     "FreeHost": {"InvalidValue": lambda b: b.ask("FreeHost", b.host)},
 }

@@ -107,6 +107,20 @@ inline ttrtError MemGetHandleForAddressRange(void *handle, Address ptr, size_t s
     return error == ttrtSuccess ? ttrtErrorNotSupported : error;
 }
 
+// Between processes: the memory is private to this one, so no handle is ever given, and none can be opened.
+inline ttrtError IpcGetMemHandle(void *handle, void *ptr) {
+    PointerFacts facts{};
+    if (handle == nullptr || pointer_facts(ptr, &facts) != ttrtSuccess ||
+        facts.type != to_vendor(abi::kMemoryType, ttrtMemoryTypeDevice)) {
+        return ttrtErrorInvalidValue;
+    }
+    return ttrtErrorNotSupported;
+}
+template <typename IpcHandle> ttrtError IpcOpenMemHandle(void **, const IpcHandle &, unsigned) {
+    return ttrtErrorInvalidValue;
+}
+inline ttrtError IpcCloseMemHandle(void *) { return ttrtErrorInvalidValue; }
+
 // ---- copies and fills
 
 inline ttrtError Memcpy(void *dst, const void *src, size_t size, int kind) {

@@ -37,7 +37,7 @@ def record(run: Run) -> Observations:
     present = [name for name in (RECORD_FILE, EXPECTATIONS_FILE) if (folder / name).is_file()]
     table = read_table(folder / RECORD_FILE)
     return {
-        "vendor": run.profile.vendor,
+        "vendor": run.profile.record.vendor,
         "files": {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in present},
         "overrides": _digest(_below(folder / "overrides")),
         "capabilities": dict(run.facts.capabilities),

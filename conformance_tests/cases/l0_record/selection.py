@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Observations, Per, case
-from tutti_hal.conformance_tests.cases.l0_record.planted import Market, choose, reason, table_in_force
+from tutti_hal.conformance_tests.cases.l0_record.planted import Market, choose, reason
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
@@ -51,7 +51,7 @@ def _(seen: Seen) -> None:
 @case("profile/named_only", level="L0", clauses=("profile.named_only",), per=Per.VENDOR)
 def named_only(run: Run) -> Observations:
     """Vendors that are no hardware, and the one under test by its kind, are taken when named, never otherwise."""
-    kind = table_in_force(run)["kind"]
+    kind = run.profile.record.kind
     alone = Market(run)
     alone.vendor("cpu", kind="host")
     alone.vendor("pretence", kind="simulated")
@@ -63,6 +63,7 @@ def named_only(run: Run) -> Observations:
     tested.findings.append(_own(run))
     return {
         "kind": kind,
+        "own": run.profile.vendor,
         "unnamed": choose(alone.findings),
         "beside_hardware": choose(both.findings),
         "named": {name: choose(both.findings, name) for name in ("cpu", "pretence", "metal")},
@@ -76,7 +77,7 @@ def _own(run: Run) -> Any:
     """The vendor under test with its record in force, and a probe that finds it usable."""
     from dataclasses import replace
 
-    from tutti_hal.backend import Backend, Finding, Probe
+    from tutti_hal.backend import Finding, Probe
 
     archs = tuple(run.profile.record.archs)[:1]
     descriptor = replace(
@@ -84,7 +85,7 @@ def _own(run: Run) -> Any:
         folder=run.profile.record.folder,
         probe=lambda: Probe(True, "found usable for the case", archs),
     )
-    return Finding(run.profile.vendor, "under test", Backend(descriptor), "")
+    return Finding(run.profile.vendor, "under test", replace(run.profile.backend, descriptor=descriptor), "")
 
 
 @named_only.judge
@@ -95,7 +96,7 @@ def _(seen: Seen) -> None:
     for how in ("named", "by_variable"):
         for name, answer in seen[how].items():
             seen.equal(clause, f"{name} {how}", answer.get("vendor"), name)
-    vendor, hardware = seen.facts.vendor, seen.facts.kind == "hardware"
+    vendor, hardware = seen["own"], seen.facts.kind == "hardware"
     seen.equal(clause, "kind of the record in force", seen["kind"], seen.facts.kind)
     if hardware:
         seen.equal(clause, f"{vendor} unnamed, the only hardware", seen["tested_unnamed"].get("vendor"), vendor)

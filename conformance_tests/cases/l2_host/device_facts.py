@@ -87,9 +87,9 @@ def _(seen: Seen) -> None:
     seen.holds(clause, "a multiprocessor holds the largest block", resident >= known["MaxThreadsPerBlock"], resident)
     seen.holds(clause, "there is a multiprocessor", known["MultiProcessorCount"] >= 1, known["MultiProcessorCount"])
     for name, capability in _ABILITIES.items():
-        if facts.capabilities[capability]:
+        if facts.capabilities[capability] and name in known:
             seen.equal(clause, f"{name}, for {capability} is claimed", known[name], 1)
-    for name in (*_ABILITIES, *_YES_OR_NO):
+    for name in sorted(known.keys() & {*_ABILITIES, *_YES_OR_NO}):
         seen.holds(clause, f"{name} is yes or no", known[name] in (0, 1), known[name])
     seen.holds(clause, "the device has a name", len(seen["name"]) >= 3, seen["name"])
 

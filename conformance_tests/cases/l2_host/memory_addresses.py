@@ -89,6 +89,7 @@ def _(seen: Seen) -> None:
 )
 def export_dmabuf(run: Run) -> Observations:
     """Each export is a descriptor of its own, as large as the range, and stays when the export is over."""
+    run.wants_silicon("a driver must export the memory")
     device = run.device
     size = 2 << 20
     memory = run.buffer(size, "device", fill=1)

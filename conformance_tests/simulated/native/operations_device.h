@@ -39,7 +39,7 @@ inline ttrtError GetDevice(int *device) {
     }
     int host = 0;
     const ttrtError error = ttrtGetDevice(&host);
-    *device = error == ttrtSuccess ? current_ordinal : *device;
+    *device = error == ttrtSuccess ? current_ordinal() : *device;
     return error;
 }
 
@@ -47,10 +47,7 @@ inline ttrtError SetDevice(int device) {
     if (!Machine::get().has(device)) {
         return ttrtErrorInvalidDevice;
     }
-    int before = 0;
-    const ttrtError error = ttrtGetDevice(&before); // refused in the child of a fork
-    current_ordinal = error == ttrtSuccess ? device : current_ordinal;
-    return error;
+    return ttrtSetDevice(Machine::get().host(device));
 }
 
 // The driver's handle of a device is its ordinal.

@@ -93,27 +93,36 @@ struct Machine {
     }
 };
 
-inline thread_local int current_ordinal = 0;
 inline thread_local int last_error = 0; // the vendor's number
 
-// The HOST runtime's current device is the vendor's for the length of a call, and what it was before after it.
+// The calling thread's current device is HOST's, so that all libraries of a root agree on it; another vendor's counts
+// as none chosen, which is 0.
+inline int current_ordinal() {
+    int host = 0;
+    const bool known = ttrtGetDevice(&host) == ttrtSuccess && Machine::get().has(host - Machine::get().first);
+    return known ? host - Machine::get().first : 0;
+}
+
+// For the length of a call HOST's current device is the vendor's; what it was before is put back, unless the call
+// chose.
 class OnDevice {
   public:
-    OnDevice() {
-        const int wanted = Machine::get().host(current_ordinal);
-        if (ttrtGetDevice(&before_) == ttrtSuccess && before_ != wanted) {
-            changed_ = ttrtSetDevice(wanted) == ttrtSuccess;
+    OnDevice() : mine_(Machine::get().host(current_ordinal())) {
+        if (ttrtGetDevice(&before_) == ttrtSuccess && before_ != mine_) {
+            changed_ = ttrtSetDevice(mine_) == ttrtSuccess;
         }
     }
     OnDevice(const OnDevice &) = delete;
     OnDevice &operator=(const OnDevice &) = delete;
     ~OnDevice() {
-        if (changed_) {
+        int now = 0;
+        if (changed_ && ttrtGetDevice(&now) == ttrtSuccess && now == mine_) {
             ttrtSetDevice(before_);
         }
     }
 
   private:
+    int mine_;
     int before_ = 0;
     bool changed_ = false;
 };

@@ -335,6 +335,12 @@ def _simulated(chosen: Candidate, backend: SimulatedBackend, name: Name, chosen_
     if not chosen.usable:
         raise ProfileUnusable(tried, chosen.reason, "Mend the reason, or name another profile.")
     version, arch = backend.version(name.sdk), name.arch or chosen.found_archs[0]
+    if arch not in backend.sdk.archs():
+        raise ProfileUnusable(
+            tried,
+            f"no device of {arch} is simulated, only of {', '.join(backend.sdk.archs())}",
+            f"Name one of: {', '.join(f'{name.vendor}:{known}' for known in backend.sdk.archs())}.",
+        )
     if version is None:
         raise ProfileUnusable(
             tried,

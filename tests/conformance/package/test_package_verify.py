@@ -53,6 +53,19 @@ def test_good_packages_are_verified(good_package: Path, planted_package: Path) -
     assert found.certifies.endswith("it certifies no level")
 
 
+def test_a_run_on_something_else_than_asked_for_is_refused(
+    good_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The planted profile's devices are an engine on the CPU."""
+    assert said(check(good_package, provenances=("emulated",))) == []
+    assert said(check(good_package, provenances=("hardware", "emulated"))) == []
+    found = check(good_package, provenances=("hardware",))
+    assert_refused(found, layout.RUN, "a run that was emulated", "one that was hardware")
+    assert main(["verify", str(good_package), "--as", "hardware"]) == 1
+    assert main(["verify", str(good_package), "--as", "emulated"]) == 0
+    capsys.readouterr()
+
+
 def test_the_verb(good_package: Path, package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(good_package)]) == 0
     out = capsys.readouterr().out

@@ -75,6 +75,13 @@ from tutti_hal.errors.ring import (
     RingBusy,
     RingError,
 )
+from tutti_hal.errors.scaffold import (
+    AnswersInvalid,
+    FolderOccupied,
+    ScaffoldError,
+    VendorNameInvalid,
+    VendorNameTaken,
+)
 from tutti_hal.errors.software import (
     ControllerBusy,
     ControllerConfigInvalid,
@@ -104,6 +111,7 @@ from tutti_hal.errors.workload import (
 )
 
 __all__ = [
+    "AnswersInvalid",
     "ArchRefused",
     "BadHandle",
     "BatchFull",
@@ -125,6 +133,7 @@ __all__ = [
     "DepthInvalid",
     "FaultError",
     "FileError",
+    "FolderOccupied",
     "GenerationError",
     "InvalidArgument",
     "LaunchDeadlock",
@@ -168,6 +177,7 @@ __all__ = [
     "RingError",
     "RuntimeFailure",
     "RuntimeMissing",
+    "ScaffoldError",
     "SdkDefective",
     "SdkForeign",
     "SdkIncomplete",
@@ -182,6 +192,8 @@ __all__ = [
     "TransportError",
     "TuttiError",
     "UseAfterFree",
+    "VendorNameInvalid",
+    "VendorNameTaken",
     "VendorsMixed",
     "WaveWidthWrong",
     "WrongDevice",

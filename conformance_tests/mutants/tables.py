@@ -127,6 +127,12 @@ def load_tables(folder: Path | None = None) -> Tables:
     )
 
 
+def _record_of(name: str) -> str:
+    """Whose record a mutant is of, by its id; empty where it is of no record."""
+    kind, _, rest = name.partition("/")
+    return rest.partition("/")[0] if kind == "record" else ""
+
+
 def check_equivalents(tables: Tables, mutants: Sequence[Mutant]) -> None:
     """Check the lists of equivalents and survivors against all mutants.
 
@@ -134,6 +140,9 @@ def check_equivalents(tables: Tables, mutants: Sequence[Mutant]) -> None:
         MutantsInvalid: one of them does not exist or is in both lists, or the equivalents are too many.
     """
     known = {one.id for one in mutants}
+    records = {_record_of(name) for name in known} - {""}
+    # Mutants of another vendor's record are not among these, and are nothing that this run can say is gone.
+    known |= {name for name in (*tables.survivors, *tables.equivalents) if _record_of(name) not in {"", *records}}
     strange = [name for name in tables.survivors if name not in known or name in tables.equivalents]
     if strange:
         raise MutantsInvalid(

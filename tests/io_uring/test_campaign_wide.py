@@ -49,6 +49,17 @@ def test_a_trial_ends_in_time_and_is_judged_as_far_as_it_came(subject: Subject) 
     assert 0 < tally.commands < draw(ARCH, SEED, "clean").commands
 
 
+def test_a_command_that_an_earlier_rule_delayed_may_end_well(subject: Subject) -> None:
+    """The first rule that strikes wins: a later one that always strikes has none of the commands that it took."""
+    fields = {"opcode": 1, "lbas": None, "nth": 1, "count": 0, "status": (2, 0x80), "dnr": False, "crd": 0}
+    delay = WideStep("fault", rule={**fields, "action": "DELAY", "rate": 0.5, "delay_ns": 1000})
+    status = WideStep("fault", rule={**fields, "action": "STATUS", "rate": 1.0})
+    writes = batch(*[(WRITE, 0, lba, 1) for lba in range(40)], tag=1)
+    assert attempt(subject, trial(delay, status, writes)) == ()
+    # The other way round the delay has none.
+    assert "ring.request.status_reported" in clauses_of_a_lie(subject, trial(status, delay, writes))
+
+
 # ---- the model can say no ----
 
 
@@ -89,6 +100,16 @@ STEPS = (
     batch((WRITE, 0, 2, 1), (READ, 0, 3, 1), tag=50),
     batch((READ, 0, 2, 1), (READ, 0, 2, 1)),
 )
+
+
+def clauses_of_a_lie(subject: Subject, made: WideTrial) -> set[str]:
+    """What is wrong with a trial where the first request of the last batch is said to have ended well."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Run(subject, {}, 1, Path(scratch))
+        with run.closing:
+            seen = execute_wide(run, made)
+    seen["steps"][-1]["ended"][0, 2:6] = 0
+    return {one.clause for one in judge_wide(made, seen).wrong}
 
 
 @pytest.fixture(scope="module")

@@ -144,6 +144,8 @@ class RuleBook:
         natural = np.ones(view.commands, bool)
         found = Allowed(natural, np.zeros(len(view), bool))
         met = np.zeros(view.commands, bool)
+        # Commands that an earlier rule may take which lets them end well.
+        eased = np.zeros(view.commands, bool)
         for rule in self._rules:
             if not rule.active:
                 continue
@@ -158,9 +160,11 @@ class RuleBook:
             if rule.action in _STATUS_ACTIONS:
                 found.statuses.append((rule.number, rule.status, view.any_of(match)))
                 if rule.always:
-                    natural &= ~match
+                    natural &= ~match | eased
             elif rule.action in _ENDLESS:
                 found.endless |= view.any_of(match)
+            else:
+                eased |= match
             if rule.always:
                 exposed &= ~match
         return found

@@ -122,6 +122,7 @@ SIM_INLINE sim_dispatch *sim_dispatch_packet() {
 #define __builtin_amdgcn_wave_barrier() tt_host_wave_sync()
 #define __builtin_amdgcn_s_sleep(n) ((void)(n), tt_host_pause())
 #define __builtin_amdgcn_s_memrealtime() sim_ticks(100000)
+#define __builtin_readsteadycounter() sim_ticks(100000)
 #define __builtin_readcyclecounter() sim_ticks(SIM_CLOCK_KHZ)
 #define __builtin_amdgcn_s_memtime() sim_ticks(SIM_CLOCK_KHZ)
 #define __builtin_amdgcn_wavefrontsize() static_cast<unsigned>(SIM_WAVE_WIDTH)

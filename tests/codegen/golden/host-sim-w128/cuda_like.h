@@ -271,7 +271,9 @@ TT_DEVICE TT_INLINE void tt_mmio_store_u32(tt_mmio32 *p, uint32_t v);
 TT_DEVICE TT_INLINE uint32_t tt_mmio_load_u32(const tt_mmio32 *p);
 
 // Nanoseconds of a clock that never goes backwards for one thread. Differences are real time; the resolution is the
-// vendor's, and stated in its record. Never: count cycles of a clock that changes its rate.
+// vendor's, and stated in its record. Where clock.global_ns is false, readings are compared within a thread only, and a
+// difference is no longer than the real time and no shorter than a quarter of it, so that a deadline may come late and
+// never comes early. Never: read longer than the real time; go backwards for one thread.
 TT_DEVICE TT_INLINE uint64_t tt_clock_ns();
 
 // Gives way to other lanes for about ns nanoseconds; may return earlier, and never sleeps without end. Never: sleep

@@ -283,7 +283,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"probe_trap", tt_entry_probe_trap, 1, 256, tt_sizes_probe_trap, tt_names_probe_trap},
 };
 
-static const char tt_content_hash[] = "ce6ca59448cc633361d50b2d49d2459ef02ced2a8517984130c270703360a1e1";
+static const char tt_content_hash[] = "3a74b0196df4eab18122cbaaeff69cc88f6137be0b54decdbc39867801e00feb";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 11, tt_kernels, tt_content_hash,
 };

@@ -24,7 +24,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"saxpy", tt_entry_saxpy, 4, 1024, tt_sizes_saxpy, tt_names_saxpy},
 };
 
-static const char tt_content_hash[] = "724fee453cd752c8aedfd66779e0e56e6f4c52a0e41da6f9f0c48fb68be8f9b3";
+static const char tt_content_hash[] = "dd33706209c28ba849e19797d5ffaf855d65711908e1d43a8489eaecb679f8e6";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -283,7 +283,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"probe_trap", tt_entry_probe_trap, 1, 256, tt_sizes_probe_trap, tt_names_probe_trap},
 };
 
-static const char tt_content_hash[] = "b641ca67e6864a94b7e27fc98619371d35539a937c6503fe6131126ce2cdde4a";
+static const char tt_content_hash[] = "2901c70f1b8da131c3cfa3e98d60e6fe6ad0f5507f894fc682b7813da7dc063c";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 11, tt_kernels, tt_content_hash,
 };

@@ -1202,7 +1202,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "00c8619a056e3acb75760a10b4232cc79e6f39a112e245394846e18b4da75911";
+static const char tt_content_hash[] = "caaaf9546b55d532080895d14d4e90b81d4facdfd2bc9bc08bae8c2a797e708a";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

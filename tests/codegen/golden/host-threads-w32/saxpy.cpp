@@ -24,7 +24,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"saxpy", tt_entry_saxpy, 4, 1024, tt_sizes_saxpy, tt_names_saxpy},
 };
 
-static const char tt_content_hash[] = "2607d5cb6ab97917edb53842381587d82b691937a6e260f7ce20f034098c5d9f";
+static const char tt_content_hash[] = "fae1ae779e2d846267c9adfd67210e95ea47b76da0cedb307f33e854f0f58cd4";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

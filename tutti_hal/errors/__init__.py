@@ -25,6 +25,13 @@ from tutti_hal.errors.device import (
     WaveWidthWrong,
     WrongDevice,
 )
+from tutti_hal.errors.device_controller import (
+    DeviceControllerCrowded,
+    DeviceControllerEnded,
+    DeviceControllerError,
+    DeviceControllerOptionInvalid,
+    DeviceControllerServing,
+)
 from tutti_hal.errors.generation import (
     ArchRefused,
     BuildError,
@@ -131,6 +138,11 @@ __all__ = [
     "ControllerUnsupported",
     "DemoError",
     "DepthInvalid",
+    "DeviceControllerCrowded",
+    "DeviceControllerEnded",
+    "DeviceControllerError",
+    "DeviceControllerOptionInvalid",
+    "DeviceControllerServing",
     "FaultError",
     "FileError",
     "FolderOccupied",

@@ -10,7 +10,7 @@ from tutti_hal.io_uring.layout import CQE_BYTES
 
 if TYPE_CHECKING:
     from tutti_hal.io_uring.device_tables import QueueWords
-    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.drive_handle import DriveHandle
     from tutti_hal.nvme.queues import QueuePair
 
 
@@ -26,7 +26,7 @@ class CompletionTaker:
 
     def __init__(
         self,
-        handle: ControllerHandle,
+        handle: DriveHandle,
         pairs: Sequence[QueuePair],
         words: QueueWords,
         waited_for: Iterable[tuple[int, int]],

@@ -9,7 +9,7 @@ from tutti_hal.errors import DepthInvalid, RequestInvalid
 from tutti_hal.io_uring.layout import MAX_COMMANDS
 
 if TYPE_CHECKING:
-    from tutti_hal.nvme.handle import ControllerHandle
+    from tutti_hal.nvme.drive_handle import DriveHandle
     from tutti_hal.nvme.memory import Dma
     from tutti_hal.nvme.queues import ControllerLimits
 
@@ -31,7 +31,7 @@ class Drive:
         application_mask: which bits of it they compare.
     """
 
-    handle: ControllerHandle
+    handle: DriveHandle
     dma: Dma
     sq_dma: Dma | None = None
     cq_dma: Dma | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -84,6 +84,7 @@ class Device:
         #: How often each host function was called through this object, by canonical name.
         self.host_calls = HostCalls()
         self._orphans: deque[tuple[int, Callable[[], None]]] = deque()
+        self._holds: list[None] = []
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -133,8 +134,11 @@ class Device:
         self._orphans.append((self.generation, release))
 
     def end_orphans(self) -> None:
-        """End the objects that were taken over, unless a reset has ended them, or the device has failed."""
-        while self._orphans:
+        """End the objects that were taken over, unless a reset has ended them, or the device has failed.
+
+        Inside `holding_releases` it ends none.
+        """
+        while self._orphans and not self._holds:
             generation, release = self._orphans.popleft()
             if generation != self.generation:
                 continue
@@ -143,6 +147,25 @@ class Device:
             except LaunchFailed:
                 self._orphans.appendleft((generation, release))
                 return
+
+    @property
+    def holds_releases(self) -> bool:
+        """Whether the end of objects waits for the end of `holding_releases`."""
+        return bool(self._holds)
+
+    @contextmanager
+    def holding_releases(self) -> Iterator[None]:
+        """For as long as a resident kernel runs: what is closed, or dropped, inside is given back behind it.
+
+        Vendors wait for all kernels of a device when memory or a module is given back. So who keeps a kernel resident
+        must not do it, nor may a garbage collection do it for him. It holds what belongs to this object's device nouns,
+        from any thread. May be nested. Behind it, the next allocation or synchronisation gives back what was held.
+        """
+        self._holds.append(None)
+        try:
+            yield
+        finally:
+            self._holds.pop()
 
     # ---- what it is
 

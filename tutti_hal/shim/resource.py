@@ -36,7 +36,7 @@ class Resource:
         """End it. Does nothing the second time, and after a reset of the device.
 
         On a device that has failed the vendor gives nothing back until the failure is cleared: the device does it then,
-        and the failure itself comes out of every other call.
+        and the failure itself comes out of every other call. Likewise inside `Device.holding_releases`, behind it.
 
         Raises:
             RuntimeFailure: the vendor refused; the object counts as closed all the same.
@@ -45,6 +45,9 @@ class Resource:
             live = not self.closed
             self._open = False
         if not live:
+            return
+        if self.device.holds_releases:
+            self.device.adopt_orphan(self._release)
             return
         try:
             self._release()

@@ -37,6 +37,41 @@ def draw(result: dict[str, Any], path: Path) -> None:
         loc="left",
         fontsize=10,
     )
+    _save(figure, path)
+
+
+def draw_link(result: dict[str, Any], path: Path) -> None:
+    """Draws what `measure_link` returned, with ``machine`` beside it: GB/s by object size, one line a way.
+
+    Raises:
+        PlotError: as `draw`.
+    """
+    check(path)
+    from matplotlib.figure import Figure
+
+    figures = result["figures"]
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axes = figure.subplots()
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for each in figures[1:]:
+        name = f"ours, {each['blocks']} blocks, {'SGL' if each['sgl'] else 'PRP'}" if each["blocks"] else each["name"]
+        lines.setdefault(name, []).append((each["object_bytes"], each["gb_per_s"]))
+    for name, points in lines.items():
+        x, y = zip(*sorted(points), strict=True)
+        axes.plot(x, y, marker="o", linestyle="--" if name.endswith("PRP") else "-", label=name)
+    axes.axhline(figures[0]["gb_per_s"], color="black", linewidth=1, label=figures[0]["name"])
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted({each["object_bytes"] for each in figures[1:]}))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1024:g} KiB")
+    axes.set_ylim(0, None)
+    axes.set_ylabel("GB/s")
+    axes.set_xlabel(f"bytes of an object; {result['bytes'] >> 20} MiB a round, {result['direction']}")
+    axes.legend(fontsize=8)
+    axes.set_title(f"Link of {result['device']}, {result['machine']['cpu']}", loc="left", fontsize=10)
+    _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=130)
     except OSError as error:

@@ -18,6 +18,7 @@ _EXAMPLES = """\
 examples:
   tutti-hal bench ring --profile host           4 KiB reads through the ring, beside three baselines
   tutti-hal bench ring --profile host --write --time-limit 20 --json
+  tutti-hal bench link --json --plot link.svg                   the link, of the profile that TUTTI_PROFILE names
   tutti-hal bench soak --profile host --commands 100000000 --state out/soak.json
 """
 
@@ -55,6 +56,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ring.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
     _configure_soak(what)
+    _configure_link(what)
+
+
+def _configure_link(what: Any) -> None:
+    link = what.add_parser(
+        "link",
+        help="host memory to device and back: one large copy, a copy an object, and the ring over the device controller",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    link.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
+    link.add_argument("--write", action="store_true", help="from the device to the host")
+    link.add_argument(
+        "--mib", type=whole_number(0, 1 << 16), default=0, metavar="N", help="moved in a round (0: 512; 8 on HOST)"
+    )
+    link.add_argument("--rounds", type=whole_number(1, 1000), default=5, metavar="N", help="of each way (5)")
+    link.add_argument(
+        "--time-limit", type=whole_number(0, 86400), default=60, metavar="S", help="begin no way behind it (60)"
+    )
+    link.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures (.png .svg .pdf)")
+    link.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
 def _configure_soak(what: Any) -> None:
@@ -92,7 +114,54 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         TuttiError: no profile, options out of range, or a command that did not end well.
     """
-    return _run_soak(args) if args.what == "soak" else _run_ring(args)
+    return {"soak": _run_soak, "link": _run_link, "ring": _run_ring}[args.what](args)
+
+
+def _run_link(args: argparse.Namespace) -> int:
+    from tutti_hal.bench.link import measure_link
+    from tutti_hal.machine import benchmark_facts
+    from tutti_hal.profile import select
+
+    if args.plot is not None:
+        from tutti_hal.workload.plot import check
+
+        check(args.plot)
+    measured = measure_link(
+        select(args.profile),
+        nbytes=args.mib << 20,
+        write=args.write,
+        rounds=args.rounds,
+        time_limit_s=args.time_limit,
+    )
+    result = {"machine": benchmark_facts(), **measured}
+    if args.plot is not None:
+        from tutti_hal.bench.plot import draw_link
+
+        draw_link(result, args.plot)
+    if args.json:
+        json.dump(result, sys.stdout, indent=2)
+        print()
+    else:
+        _print_link(result)
+    return 0
+
+
+def _print_link(result: dict[str, Any]) -> None:
+    from tutti_hal.cli.terminal import Section, Terminal
+
+    terminal = Terminal()
+    terminal.title(
+        f"link of {result['device']} ({result['profile']}): {result['direction']}, {result['bytes']:,} bytes"
+    )
+    sections: dict[str, list[tuple[str, str, str]]] = {}
+    for figure in result["figures"]:
+        ways = f"{figure['blocks']} blocks, {'SGL' if figure['sgl'] else 'PRP'}" if figure["blocks"] else figure["name"]
+        said = f"{figure['over_large']:.3f} of the large copy, {figure['commands_per_s']:,.0f} objects/s"
+        sections.setdefault(f"{figure['object_bytes']:,} bytes", []).append((ways, f"{figure['gb_per_s']:.2f}", said))
+    terminal.table([Section(name, rows) for name, rows in sections.items()])
+    terminal.note(f"GB/s; every byte verified; not compared: {'; '.join(result['not_compared'])}")
+    for way in result["left_out"]:
+        terminal.note(f"not measured, time was over: {way}")
 
 
 def _run_soak(args: argparse.Namespace) -> int:

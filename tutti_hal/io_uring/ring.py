@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tutti_hal.nvme.memory import DmaMemory
     from tutti_hal.nvme.queues import QueuePair
-    from tutti_hal.shim import Device, Stream
+    from tutti_hal.shim import Device, Event, Stream
 
 #: Requests that a lane submits at once (RING_BURST of the kernel): fewer for each lane would waste collectives.
 BURST = 8
@@ -124,6 +124,8 @@ class Ring:
         built = build(self.device.profile, "ring", templates=self._templates)
         module = self._stack.enter_context(self.device.load_module(built.path, built.declared))
         self._kernel = module["ring_run"]
+        # An attribute makes a vendor that loads lazily load it now: beside a resident kernel that could wait for ever.
+        _ = self._kernel.max_block_threads
         self._wave_width = self.device.wave_width
         for number in range(options.batches):
             iocb = Iocb(self.device, options, number, self._targets, self._registry.buffers)
@@ -222,7 +224,7 @@ class Ring:
         self._require_stage(iocb, Stage.FILLING, "give a batch back")
         iocb.stage = Stage.FREE
 
-    def issue_io(self, iocb: Iocb, stream: Stream | None = None) -> None:
+    def issue_io(self, iocb: Iocb, stream: Stream | None = None, *, around: tuple[Event, Event] | None = None) -> None:
         """Hands a batch to the device: one copy, one launch, one event. Does not block.
 
         Work enqueued on the stream before it is finished first; what the batch moved is there for work enqueued after.
@@ -230,6 +232,7 @@ class Ring:
         Args:
             iocb: of `get_iocb`, filled. An empty one costs nothing.
             stream: where to enqueue; None takes the ring's own.
+            around: events to record right before and right behind the launch, for who measures it alone.
 
         Raises:
             RingError: it is not being filled.
@@ -245,7 +248,11 @@ class Ring:
         iocb.results[:count].view(np.uint8)[:] = 0
         where = stream or self._tables.stream
         where.copy(iocb.requests, iocb.staging, iocb.request_bytes)
+        if around is not None:
+            where.record(around[0])
         self._launch(iocb, where)
+        if around is not None:
+            where.record(around[1])
         where.record(iocb.done)
 
     def _launch(self, iocb: Iocb, stream: Stream) -> None:

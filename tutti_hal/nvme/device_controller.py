@@ -219,9 +219,9 @@ class DeviceController:
         return self._serving
 
     @contextmanager
-    def serve(self) -> Iterator[None]:
+    def serve(self, blocks: int | None = None) -> Iterator[None]:
         """Serves inside. Raises as `start` and `stop`; what is raised inside goes first."""
-        self.start()
+        self.start(blocks)
         try:
             yield
         except BaseException as error:
@@ -232,8 +232,11 @@ class DeviceController:
             raise
         self.stop()
 
-    def start(self) -> None:
+    def start(self, blocks: int | None = None) -> None:
         """Starts the kernel over the queue pairs that exist. Returns at once.
+
+        Args:
+            blocks: of the kernel; None takes the options'. Never more than there are queues.
 
         Raises:
             DeviceControllerServing: it runs.
@@ -245,7 +248,7 @@ class DeviceController:
         tried = "start a device controller"
         self._bus.check(tried)
         pairs, options = self.handle.pairs, self.options
-        blocks = min(options.blocks, max(len(pairs), 1))
+        blocks = min(blocks or options.blocks, max(len(pairs), 1))
         self._require_room(blocks)
         if not pairs or len(pairs) > blocks * QUEUES_PER_BLOCK or len(self._bus.live) > MAX_RANGES:
             raise DeviceControllerOptionInvalid(
@@ -311,10 +314,11 @@ class DeviceController:
 
         before = {int(row["id"]): row.copy() for row in self._queues if row["id"]}
         rows = np.zeros(len(pairs), dtype("device_queue"))
-        for row, pair in zip(rows, pairs, strict=True):
+        for place, pair in enumerate(pairs):
             if pair.qid in before and pair.qid not in self.handle.fresh:
-                row[...] = before[pair.qid]
+                rows[place] = before[pair.qid]
                 continue
+            row = rows[place]
             row["sq"], row["cq"] = pair.sq_bus, pair.cq_bus
             row["sq_doorbell"], row["cq_doorbell"] = pair.sq_tail_address, pair.cq_head_address
             row["sq_depth"], row["cq_depth"], row["id"] = pair.depth, pair.cq_depth, pair.qid

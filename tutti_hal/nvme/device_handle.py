@@ -275,7 +275,7 @@ class DeviceHandle:
 
     @property
     def now_ns(self) -> int:
-        """This process's clock."""
+        """The clock of this process."""
         return time.monotonic_ns()
 
     @property

@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_link(what: Any) -> None:
     link = what.add_parser(
         "link",
-        help="host memory to device and back: one large copy, a copy an object, and the ring over the device controller",
+        help="host memory to device, or back: one large copy, a copy an object, the device controller",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

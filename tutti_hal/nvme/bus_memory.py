@@ -114,6 +114,7 @@ class BusDma:
             DeviceControllerServing: the controller's kernel runs: to allocate may wait for its end.
             TuttiError: the device has no memory.
         """
+        del contiguous  # it always is
         self._bus.check("allocate memory for a device controller")
         rounded = -(-nbytes // alignment) * alignment
         buffer = self._device.allocate(rounded + alignment, self._kind)

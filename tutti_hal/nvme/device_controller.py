@@ -114,8 +114,8 @@ class DeviceController:
     """A controller whose firmware is a kernel. A context manager. Not thread safe.
 
     It owns its namespace's memory, its registers and its stream. The kernel is loaded here, and all memory is allocated,
-    before it can start: a resident kernel would hold up both. So `handle` and `dma` refuse while it runs; make the ring
-    over it, register its buffers, then `serve`.
+    before it can start: a resident kernel would hold up both. So `handle` and `dma` refuse while it runs; make the
+    ring over it, register its buffers, then `serve`.
 
     Args:
         device: where it runs; the ring that it serves is on the same one.

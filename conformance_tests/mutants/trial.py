@@ -33,6 +33,9 @@ from tutti_hal.toolchain import cache
 PATIENCE = 40
 PATIENCE_FLOOR_S = 4.0
 
+#: Verdicts that say that the product is not as it should be. An ERROR is the suite's: it looked, and could not tell.
+_KILLS = frozenset({Verdict.FAIL, Verdict.TIMEOUT, Verdict.DEVICE_LOST})
+
 #: Errors that mean that there is nothing to run.
 _STILLBORN = ("BuildError", "GenerationError", "RecordIncomplete")
 
@@ -227,7 +230,9 @@ class _Trial:
                 if judged.blocks:
                     if judged.verdict is Verdict.TIMEOUT:
                         self.bench.hung.add(one.case.name)
-                    return self._killed(judged, outcome, ran)
+                    found = self._killed(judged, outcome, ran)
+                    if found is not None:
+                        return found
                 if worker is not None and outcome is not None and outcome.end not in (End.OBSERVED, End.SKIPPED):
                     self.bench.shop.end(worker)
                     worker = None
@@ -242,10 +247,12 @@ class _Trial:
         self.bench.shop.check()
         return dataclasses.replace(ended.outcome, log=tuple(worker.lines())), ended.ran
 
-    def _killed(self, judged: Judgement, outcome: Outcome | None, ran: bool) -> Result:
+    def _killed(self, judged: Judgement, outcome: Outcome | None, ran: bool) -> Result | None:
         error = str(outcome.detail.get("error", "")) if outcome is not None else ""
         if not ran and error in _STILLBORN:
             return Result(self.mutant, State.STILLBORN, verdict="refused", reason=judged.reason, tried=self.tried)
+        if judged.verdict not in _KILLS:
+            return None
         return Result(self.mutant, State.KILLED, judged.id, judged.verdict.value, judged.reason, tried=self.tried)
 
     def _cache(self) -> Path:

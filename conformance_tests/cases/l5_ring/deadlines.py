@@ -104,6 +104,10 @@ def _(seen: Seen) -> None:
         seen.equal("ring.timeout.queue_marked", "what is wrong with the queues", health, [["TIMED_OUT"], []])
 
 
+#: Every read moves its data and then fails: a success would be a status that nobody gave.
+_FAILS = FaultRule(action=FaultAction.STATUS_LATE, opcode=2, status=(2, 0x81))
+
+
 @case(
     "ring/deadline.at_once",
     level="L5",
@@ -120,13 +124,15 @@ def at_once(run: Run) -> Observations:
     at = np.arange(_COUNT)
     found = []
     for _ in run.schedules(24):
-        with Rig(run, {"depth": 8, "limit_ns": limit}, drives=[slow]) as rig:
+        with Rig(run, {"depth": 8, "limit_ns": limit}, drives=[slow], faults=[_FAILS]) as rig:
             ended = rig.submit("read", lba=at, offset=at * BLOCK)
             came = wait_for_all(rig)
             if "TIMED_OUT" in ended["state"]:  # the queue takes nothing more, and lanes of these batches see what came
                 for _ in range(4):
                     rig.submit("read", lba=at, offset=at * BLOCK)
-            found.append({"state": ended["state"], "came": came, "ring": rig.counted()["ring"]})
+            found.append(
+                {**{key: ended[key] for key in ("state", "status")}, "came": came, "ring": rig.counted()["ring"]}
+            )
     return {"found": found}
 
 
@@ -139,6 +145,11 @@ def _(seen: Seen) -> None:
             "requests that ended one way or the other",
             late + one["state"].count("COMPLETED"),
             _COUNT,
+        )
+        believed = {tuple(one["status"][row]) for row, state in enumerate(one["state"]) if state == "COMPLETED"}
+        # One that was believed has what its completion says; one that was given up says nothing of it.
+        seen.holds(
+            "ring.request.exactly_once", "statuses that were believed", believed <= {(2, 0x81)}, believed, _COUNT
         )
         seen.holds("ring.cq.late_counted", "every completion came", one["came"], one["came"])
         seen.equal(

@@ -67,3 +67,36 @@ def _(seen: Seen) -> None:
     ends = [*starts[1:], len(seen["fetched"])]
     found = [sum(seen["fetched"][first:end]) for first, end in zip(starts, ends, strict=True)]
     seen.equal("ring.host.queue_classes", "commands of each class, as the drive counts them", found, wanted)
+
+
+@case("ring/spread", level="L5", clauses=("ring.host.queue_classes",), kernels=("ring",))
+def spread(run: Run) -> Observations:
+    """The waves of a batch are spread over the queues of a class: with as many waves as queues, each queue serves."""
+    width = run.facts.wave_width
+    # More than a wave's lanes take in one burst each, so that the launch has two waves.
+    at = np.arange(8 * width + 8) % 1024
+    found: dict[str, object] = {}
+
+    def make() -> None:
+        sizes = {"queues": (2,), "lanes": 2 * width, "block": width, "batch_limit": len(at)}
+        found["rig"] = Rig(run, sizes, drives=[drive(io_queues=2)])
+
+    refused = refusal(make)
+    rig = found.get("rig")
+    if not isinstance(rig, Rig):
+        return {"refused": refused}
+    with rig:
+        ended = rig.submit("read", lba=at, offset=0)
+        fetched = [queue["fetched"] for queue in rig.counted()["queues"]]
+    return {"refused": refused, "count": len(at), "ended": ended["state"], "fetched": fetched}
+
+
+@spread.judge
+def _(seen: Seen) -> None:
+    clause = "ring.host.queue_classes"
+    if seen["refused"]["refused"]:
+        seen.refused(clause, "two queues of a drive that grants fewer", seen["refused"], "QueuesRefused")
+        return
+    seen.equal(clause, "states", set(seen["ended"]), {"COMPLETED"})
+    seen.equal(clause, "commands of both queues", sum(seen["fetched"]), seen["count"])
+    seen.holds(clause, "each queue served a wave", all(count > 0 for count in seen["fetched"]), seen["fetched"], 2)

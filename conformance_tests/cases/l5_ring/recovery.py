@@ -137,6 +137,7 @@ def recovery(run: Run) -> Observations:
     with Rig(run, {"limit_ns": limit_ns // 20}, drives=[drive(), drive()]) as rig:
         rig.controllers[0].inject(FaultRule(action=action, opcode=_READ, lbas=(3, 3), count=1))
         first = rig.submit("read", lba=at, offset=at * BLOCK)
+        failed = [queue["health"] for queue in rig.counted()["queues"]]
         for rule in admin:
             rig.controllers[0].inject(rule)
         slow = FaultRule(action=FaultAction.DELAY, opcode=_READ, delay_ns=limit_ns // 40)
@@ -149,6 +150,7 @@ def recovery(run: Run) -> Observations:
         beside = rig.finish(flying)
         seen: dict[str, Any] = {
             "first": first["state"],
+            "failed": failed,
             "found": found,
             "took_ns": took,
             "beside": beside["state"],
@@ -177,6 +179,8 @@ def _(seen: Seen) -> None:
         "gone": (["abort"], ""),
     }[str(seen.axes["trouble"])]
     clause, found = "ring.recovery.escalates", seen["found"]
+    wrong = {"fatal": ["TIMED_OUT", "FATAL"], "gone": ["GONE"]}.get(str(seen.axes["trouble"]), ["TIMED_OUT"])
+    seen.equal(clause, "what is wrong with the queues before", seen["failed"], [wrong, []])
     unfinished = sum(state in ("TIMED_OUT", "GONE") for state in seen["first"])
     seen.holds(clause, "a request of before has no known end", unfinished > 0, seen["first"], 8)
     seen.equal(clause, "queues that were recovered, by drive", [one["drive"] for one in found["queues"]], [0])

@@ -1,4 +1,4 @@
-"""What a lane keeps of its requests: the record of one that never ran, times beyond 32 bits, and the others' queues."""
+"""What a lane keeps of its requests: the record of one that never ran, and the queues of those that go on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from tutti_hal.nvme.software_config import FaultAction, FaultRule
 
 #: Requests of a batch whose record is looked at.
 _ROWS = 12
-#: More nanoseconds than 33 bits hold, so that both halves of a time matter.
-_LONG_NS = 9_000_000_000
 _NO_IDENTIFIER = 0xFFFF
 
 
@@ -40,39 +38,6 @@ def _(seen: Seen) -> None:
     seen.equal(clause, "their queues", after["queue"], np.zeros(_ROWS, np.uint32))
     seen.equal(clause, "the time that they took", after["took_ns"], np.zeros(_ROWS, np.int64))
     seen.equal(clause, "their identifiers", set(after["identifiers"].tolist()), {_NO_IDENTIFIER})
-
-
-@case(
-    "ring/deadline.long",
-    level="L5",
-    clauses=("ring.wait.bounded", "ring.request.exactly_once"),
-    kernels=("ring",),
-    only=lambda axes, facts: facts.simulated,
-)
-def long_deadline(run: Run) -> Observations:
-    """Times that need more than 32 bits: a deadline of nine seconds, and requests after that."""
-    at = np.arange(4)
-    stuck = FaultRule(action=FaultAction.STUCK, opcode=2, lbas=(2, 2), count=1)
-    with Rig(run, {"limit_ns": _LONG_NS}, faults=[stuck]) as rig:
-        waited = rig.submit("read", lba=at, offset=at * BLOCK)
-        rig.ring.recover()
-        after = rig.submit("read", lba=at, offset=at * BLOCK)
-        return {"waited": waited, "after": after}
-
-
-@long_deadline.judge
-def _(seen: Seen) -> None:
-    waited, after = seen["waited"], seen["after"]
-    seen.equal(
-        "ring.request.exactly_once", "states", waited["state"], ["COMPLETED", "COMPLETED", "TIMED_OUT", "COMPLETED"]
-    )
-    took = int(waited["took_ns"][2])
-    seen.holds("ring.wait.bounded", "it ends at its deadline", _LONG_NS <= took <= _LONG_NS * 11 // 10, took)
-    seen.equal("ring.request.exactly_once", "states afterwards", after["state"], ["COMPLETED"] * 4)
-    quick = bool(((after["took_ns"] >= 0) & (after["took_ns"] < _LONG_NS // 10)).all())
-    seen.holds(
-        "ring.wait.bounded", "requests that the drive answers at once take no such time", quick, after["took_ns"]
-    )
 
 
 @case(

@@ -63,8 +63,8 @@ def self_test(
 ) -> Score:
     """Measure the suite by mutants of the product. Blocks until all are tried, for minutes.
 
-    The product itself is run first on every instance that is targeted at a mutant; a mutant is killed by a verdict that
-    blocks its level, which the product then has nowhere. Nothing of the product is written to.
+    The product itself is run first on every instance that is targeted at a mutant; a mutant is killed by FAIL,
+    TIMEOUT or DEVICE_LOST, which the product then has nowhere. Nothing of the product is written to.
 
     Args:
         options: subject, archs, quick or not, jobs. Of the archs, one for each wave width is taken, simulated ones

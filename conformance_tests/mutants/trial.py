@@ -135,7 +135,7 @@ class Bench:
 
 
 def try_mutant(bench: Bench, mutant: Mutant, only: str = "", first_s: float | None = None) -> Result:
-    """Run a mutant's instances until one does not pass. Blocks; for any thread.
+    """Run a mutant's instances until one says that the product is not as it should be. Blocks; for any thread.
 
     Args:
         bench: what trials share.
@@ -164,6 +164,7 @@ class _Trial:
         self.bench, self.mutant, self.only, self.first_s = bench, mutant, only, first_s
         self.scratch = scratch
         self.tried = 0
+        self.unsure = ""
 
     def run(self) -> Result:
         mutant = self.mutant
@@ -183,7 +184,7 @@ class _Trial:
             found = self._on_arch(dataclasses.replace(whole, arch=arch), facts[arch], due)
             if found is not None:
                 return found
-        reason = "every targeted case passes"
+        reason = f"no case tells: {self.unsure}" if self.unsure else "every targeted case passes"
         state = State.NOT_YET if awaited else State.SURVIVED
         return Result(mutant, state, reason=reason, tried=self.tried, awaits=awaited)
 
@@ -212,7 +213,7 @@ class _Trial:
         return folder
 
     def _on_arch(self, spec: SubjectSpec, facts: Facts, instances: Sequence[Instance]) -> Result | None:
-        """The first instance that does not pass, None where all do."""
+        """What the first instance that tells says; None where none does."""
         worker = None
         try:
             for one in instances:
@@ -248,10 +249,12 @@ class _Trial:
         return dataclasses.replace(ended.outcome, log=tuple(worker.lines())), ended.ran
 
     def _killed(self, judged: Judgement, outcome: Outcome | None, ran: bool) -> Result | None:
+        """What came of the mutant; None where the suite could not tell."""
         error = str(outcome.detail.get("error", "")) if outcome is not None else ""
         if not ran and error in _STILLBORN:
             return Result(self.mutant, State.STILLBORN, verdict="refused", reason=judged.reason, tried=self.tried)
         if judged.verdict not in _KILLS:
+            self.unsure = self.unsure or f"{judged.id}: {judged.verdict}: {judged.reason}"
             return None
         return Result(self.mutant, State.KILLED, judged.id, judged.verdict.value, judged.reason, tried=self.tried)
 

@@ -237,6 +237,20 @@ def test_who_reaches_what(device: Device) -> None:
     assert told[0].type == device.runtime.constant("MemoryType", "Unregistered")
 
 
+def test_what_a_device_object_leaves_behind_is_ended_through_another(device: Device) -> None:
+    """A view that outlives its buffer, and the object for the device too: the memory comes back all the same."""
+    size = 1 << 20
+    before = device.memory_info().free
+    left = Device(device.profile, device.ordinal)
+    memory = left.allocate(size, "managed")
+    view = memory.numpy()
+    memory.close()
+    del view, memory, left
+    assert device.memory_info().free == before - size
+    device.allocate(64).close()
+    assert device.memory_info().free == before
+
+
 def test_views_keep_memory_that_was_closed(device: Device) -> None:
     memory = device.allocate(64, "managed")
     free = device.memory_info().free

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -83,8 +82,9 @@ class Device:
         self.vendor_ordinal = ordinals[ordinal]
         #: How often each host function was called through this object, by canonical name.
         self.host_calls = HostCalls()
-        self._orphans: deque[tuple[int, Callable[[], None]]] = deque()
-        self._holds: list[None] = []
+        # Of the device, not of this object: what it leaves behind is ended through any other.
+        left = self.runtime.left_behind(self.vendor_ordinal)
+        self._orphans, self._holds = left.ends, left.holds
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -139,7 +139,10 @@ class Device:
         Inside `holding_releases` it ends none.
         """
         while self._orphans and not self._holds:
-            generation, release = self._orphans.popleft()
+            try:
+                generation, release = self._orphans.popleft()
+            except IndexError:  # another thread was quicker
+                return
             if generation != self.generation:
                 continue
             try:
@@ -158,8 +161,8 @@ class Device:
         """For as long as a resident kernel runs: what is closed, or dropped, inside is given back behind it.
 
         Vendors wait for all kernels of a device when memory or a module is given back. So who keeps a kernel resident
-        must not do it, nor may a garbage collection do it for him. It holds what belongs to this object's device nouns,
-        from any thread. May be nested. Behind it, the next allocation or synchronisation gives back what was held.
+        must not do it, nor may a garbage collection do it for him. It holds what belongs to the device, from any
+        thread. May be nested. Behind it, the next allocation or synchronisation gives back what was held.
         """
         self._holds.append(None)
         try:

@@ -7,8 +7,9 @@ symbol is not in the vendor's libraries is absent, and its capability with it: n
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,19 @@ class HostCalls(Counter[str]):
             self[name] += 1
 
 
+@dataclass(frozen=True)
+class LeftBehind:
+    """Objects of a device that could not be ended where they were dropped or closed.
+
+    Attributes:
+        ends: the device's generation then, and how each is ended.
+        holds: one entry for each reason to end none for now.
+    """
+
+    ends: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
+    holds: list[None] = field(default_factory=list)
+
+
 class CRuntime:
     """A vendor's runtime: its functions under canonical names, its numbers, its errors.
 
@@ -135,6 +149,7 @@ class CRuntime:
                 self._bound[function.name] = _appending(bound, values) if values else bound
         self._generations: Counter[int] = Counter()
         self._generations_lock = threading.Lock()
+        self._left_behind: dict[int, LeftBehind] = {}
 
     def _open(self, libraries: Iterable[Path | str]) -> list[Any]:
         opened, refused = [], []
@@ -344,6 +359,11 @@ class CRuntime:
     def generation(self, device: int) -> int:
         """How often the device was reset through this class: objects of an earlier generation are dead."""
         return self._generations[device]
+
+    def left_behind(self, device: int) -> LeftBehind:
+        """What all objects for a device left behind on it."""
+        with self._generations_lock:
+            return self._left_behind.setdefault(device, LeftBehind())
 
     def count_reset(self, device: int) -> None:
         """Declare all objects of the device dead."""

@@ -36,6 +36,9 @@ PATIENCE_FLOOR_S = 4.0
 #: Verdicts that say that the product is not as it should be. An ERROR is the suite's: it looked, and could not tell.
 _KILLS = frozenset({Verdict.FAIL, Verdict.TIMEOUT, Verdict.DEVICE_LOST})
 
+#: A first look is at so many instances at least: on a busy machine each takes long, and the first few kill most.
+_FIRST_LOOKS = 6
+
 #: Errors that mean that there is nothing to run.
 _STILLBORN = ("BuildError", "GenerationError", "RecordIncomplete")
 
@@ -141,8 +144,8 @@ def try_mutant(bench: Bench, mutant: Mutant, only: str = "", first_s: float | No
         bench: what trials share.
         mutant: which.
         only: name of the one case to run; empty for all that are targeted.
-        first_s: run only the first instances, those that take so many seconds with the product; all when None. A mutant
-            that they do not kill has not survived by that.
+        first_s: run only the first instances, those that take so many seconds with the product and a few in any case;
+            all when None. A mutant that they do not kill has not survived by that.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-mutant-", ignore_cleanup_errors=True) as scratch:
@@ -196,7 +199,7 @@ class _Trial:
         left, chosen = self.first_s, []
         for one in instances:
             left -= self.bench.seconds.get(one.id, 0.0)
-            if left < 0 or one.arch not in ("", arch):
+            if (left < 0 and len(chosen) >= _FIRST_LOOKS) or one.arch not in ("", arch):
                 break
             chosen.append(one)
         return chosen

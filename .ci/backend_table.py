@@ -1,4 +1,4 @@
-"""Write the table of lines and files of each backend into docs/vendors/index.md; ``--check`` only says whether it is fresh."""
+"""Write the table of backends, their files and lines, into docs/vendors/index.md; with ``--check`` only compare."""
 
 from __future__ import annotations
 

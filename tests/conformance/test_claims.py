@@ -23,7 +23,7 @@ def test_only_properties_of_an_arch_cannot_be_refused() -> None:
     assert set(PROPERTIES) - set(OF_ARCHS) == {"copy.direction_checked", "handle.checked", "error.recoverable"}
 
 
-@pytest.mark.parametrize("vendor", ["host", "cuda"])
+@pytest.mark.parametrize("vendor", ["host", "cuda", "hip", "maca", "musa"])
 def test_every_claim_is_tested_one_way_or_the_other(vendor: str) -> None:
     profile = profile_of(SubjectSpec(vendor))
     arch = next(iter(profile.record.archs))

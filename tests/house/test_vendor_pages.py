@@ -18,7 +18,8 @@ PAPER = ("Hygon", "Iluvatar", "PPU", "Kunlun", "Cambricon", "Biren", "Enflame", 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
     spec = importlib.util.spec_from_file_location("backend_table", ROOT / ".ci" / "backend_table.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -98,7 +98,7 @@ def compare(before: Path, after: Path) -> Comparison:
     Raises:
         NotAPackage: a folder is no package, or a damaged one; what is wrong is listed.
     """
-    a, b = _read(before), _read(after)
+    a, b = read_package(before), read_package(after)
     one, two = (parsed.documents for parsed in (a, b))
     return Comparison(
         options=tuple(_differences(one[layout.RUN]["options"], two[layout.RUN]["options"])),
@@ -112,7 +112,12 @@ def compare(before: Path, after: Path) -> Comparison:
     )
 
 
-def _read(folder: Path) -> Parsed:
+def read_package(folder: Path) -> Parsed:
+    """Read a package that is whole; what it says is taken as it stands.
+
+    Raises:
+        NotAPackage: it is none, or damaged; what is wrong is listed.
+    """
     findings = Findings()
     if not folder.is_dir() or not is_package(folder):
         found = "there is no run.json or manifest.sha256 in it" if folder.is_dir() else "there is no such folder"

@@ -42,6 +42,9 @@ VERBS: dict[str, Verb] = {
     "new-backend": Verb(
         "tutti_hal.cli.new_backend", "a backend package for another vendor: a copy of HOST, each fact marked"
     ),
+    "port-status": Verb(
+        "tutti_hal.conformance_tests.cli.port_status", "where a port stands: the first red rung, and a hint"
+    ),
     "certify": Verb("tutti_hal.conformance_tests.cli.certify", "run the conformance suite, print the ladder of levels"),
     "verify": Verb(
         "tutti_hal.conformance_tests.cli.verify", "judge a package of evidence again, from raw observations"

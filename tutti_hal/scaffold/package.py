@@ -120,7 +120,7 @@ def _expectations(text: str, title: str) -> str:
     for line in text.splitlines():
         if not line.startswith("#"):
             asks = line.startswith("  ") and line.strip()
-            lines.append(f"{line}  {MARK} is it so with you [certify --verify-xfail]" if asks else line)
+            lines.append(f"{line}  {MARK} is it so with you [record.capability.false_is_refused]" if asks else line)
     return "\n".join(lines) + "\n"
 
 

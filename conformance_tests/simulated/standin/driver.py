@@ -30,13 +30,19 @@ _QUIET = (
 _LIMIT_S = 300
 
 
-def main(driver: str, root: str, words: Sequence[str]) -> int:
-    """Run a driver of the SDK at ``root``; its exit status. Prints as compilers do."""
-    dialect = DIALECTS[driver]
+def main(driver: str | Dialect, root: str, words: Sequence[str]) -> int:
+    """Run a driver of the SDK at ``root``; its exit status. Prints as compilers do.
+
+    Args:
+        driver: the name of one of ours, or the dialect of an SDK that is offered from elsewhere.
+        root: the SDK root.
+        words: the command line behind the driver's name.
+    """
+    dialect = DIALECTS[driver] if isinstance(driver, str) else driver
     try:
         return _run(dialect, Path(root), parse(dialect, words))
     except Refused as error:
-        print(f"{driver}: error: {error}", file=sys.stderr)
+        print(f"{dialect.driver}: error: {error}", file=sys.stderr)
         return 1
 
 

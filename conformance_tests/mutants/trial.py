@@ -196,7 +196,8 @@ class _Trial:
         if self.first_s is None:
             return instances
         arch = next((one.arch for one in instances if one.arch), "")
-        left, chosen = self.first_s, []
+        left = self.first_s
+        chosen: list[Instance] = []
         for one in instances:
             left -= self.bench.seconds.get(one.id, 0.0)
             if (left < 0 and len(chosen) >= _FIRST_LOOKS) or one.arch not in ("", arch):

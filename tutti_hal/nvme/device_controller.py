@@ -113,7 +113,7 @@ class Served:
 class DeviceController:
     """A controller whose firmware is a kernel. A context manager. Not thread safe.
 
-    It owns its namespace's memory, its registers and its stream. The kernel is loaded here, and all memory is allocated,
+    It owns the memory of its namespace, its registers and its stream. The kernel is loaded here, and all memory made,
     before it can start: a resident kernel would hold up both. So `handle` and `dma` refuse while it runs; make the
     ring over it, register its buffers, then `serve`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,76 @@ def test_a_share_above_one_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main([*QUICK, "--faults", "2"])
     assert "no share from 0 to 1" in capsys.readouterr().err
+
+
+def test_the_link_has_one_large_copy_beside_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plot = tmp_path / "link.svg"
+    quick = ["bench", "link", "--profile", "host", "--mib", "1", "--rounds", "1", "--blocks", "1,3"]
+    assert main([*quick, "--json", "--plot", str(plot)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    large, *others = result["figures"]
+    assert large["over_large"] == 1.0
+    assert result["left_out"] == []
+    assert {(one["object_bytes"], one["blocks"], one["sgl"]) for one in others} == {
+        (size, blocks, sgl)
+        for size in (4096, 65536, 524288)
+        for blocks, sgl in [(0, False), *[(n, sgl) for n in (1, 3) for sgl in (True, False)]]
+    }
+    for one in others:
+        assert one["over_large"] == pytest.approx(one["gb_per_s"] / large["gb_per_s"])
+        assert one["commands_per_s"] * one["object_bytes"] == pytest.approx(one["gb_per_s"] * 1e9)
+    assert result["not_compared"]
+    assert "<svg" in plot.read_text(encoding="utf-8")
+    assert main([*quick, "--write", "--time-limit", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "device to host" in said
+    assert "time was over" in said
+
+
+def test_wrong_bytes_are_no_figure_of_the_link(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tutti_hal.nvme import device_controller
+
+    # The null kernel under the link's name: it completes everything and moves nothing.
+    honest = device_controller.DeviceController.__init__
+
+    def lazy(self: object, device: object, blocks: int, options: object) -> None:
+        honest(self, device, blocks, replace(options, null=True))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(device_controller.DeviceController, "__init__", lazy)
+    assert main(["bench", "link", "--profile", "host", "--mib", "1", "--rounds", "1"]) == 1
+    assert "is not its source" in capsys.readouterr().err
+
+
+def test_the_grid_counts_what_the_kernels_count(capsys: pytest.CaptureFixture[str]) -> None:
+    quick = [
+        "bench",
+        "grid",
+        "--profile",
+        "host",
+        "--queues",
+        "1,2",
+        "--lanes",
+        "32",
+        "--least",
+        "512",
+        "--rounds",
+        "1",
+    ]
+    assert main([*quick, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(cell["queues"], cell["lanes"], cell["commands"]) for cell in result["cells"]] == [
+        (1, 32, 512),
+        (2, 32, 512),
+    ]
+    assert all(0 < cell["doorbells_per_command"] <= 1 / 8 for cell in result["cells"])
+    assert all(cell["commands_per_look"] >= 1 for cell in result["cells"])
+    assert main([*quick, "--time-limit", "0"]) == 0
+    assert "time was over" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["link", "grid"])
+def test_mode_sim_is_refused(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", what, "--profile", "host:sim-w32"]) == 1
+    assert "one thread" in capsys.readouterr().err

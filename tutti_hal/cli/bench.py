@@ -19,6 +19,7 @@ examples:
   tutti-hal bench ring --profile host           4 KiB reads through the ring, beside three baselines
   tutti-hal bench ring --profile host --write --time-limit 20 --json
   tutti-hal bench link --json --plot link.svg                   the link, of the profile that TUTTI_PROFILE names
+  tutti-hal bench grid --profile host --queues 1,4 --lanes 32 --least 512
   tutti-hal bench soak --profile host --commands 100000000 --state out/soak.json
 """
 
@@ -57,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     _configure_soak(what)
     _configure_link(what)
+    _configure_grid(what)
 
 
 def _configure_link(what: Any) -> None:
@@ -71,12 +73,50 @@ def _configure_link(what: Any) -> None:
     link.add_argument(
         "--mib", type=whole_number(0, 1 << 16), default=0, metavar="N", help="moved in a round (0: 512; 8 on HOST)"
     )
+    link.add_argument("--blocks", type=_numbers, default=None, metavar="N,N", help="of the controller (1,2,4,8)")
     link.add_argument("--rounds", type=whole_number(1, 1000), default=5, metavar="N", help="of each way (5)")
     link.add_argument(
         "--time-limit", type=whole_number(0, 86400), default=60, metavar="S", help="begin no way behind it (60)"
     )
     link.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures (.png .svg .pdf)")
     link.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
+def _configure_grid(what: Any) -> None:
+    grid = what.add_parser(
+        "grid",
+        help="the ring alone, over the device's null controller: commands a second by queues and lanes",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    grid.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
+    grid.add_argument("--queues", type=_numbers, default=None, metavar="N,N", help="queue pairs (1,4,16,32,128)")
+    grid.add_argument(
+        "--lanes",
+        type=_numbers,
+        default=None,
+        metavar="N,N",
+        help="of the ring's kernel (32,256,1024,4096,16384,65536)",
+    )
+    grid.add_argument(
+        "--depth", type=whole_number(2, 1 << 16), default=1024, metavar="N", help="entries of a queue (1024)"
+    )
+    grid.add_argument(
+        "--least", type=whole_number(1, 1 << 24), default=16384, metavar="N", help="commands of a launch (16384)"
+    )
+    grid.add_argument("--rounds", type=whole_number(1, 1000), default=3, metavar="N", help="of each cell (3)")
+    grid.add_argument(
+        "--time-limit", type=whole_number(0, 86400), default=45, metavar="S", help="begin no cell behind it (45)"
+    )
+    grid.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Numbers of 1 or more."""
+    values = tuple(int(part) for part in text.split(","))
+    if min(values) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: use numbers of 1 or more")
+    return values
 
 
 def _configure_soak(what: Any) -> None:
@@ -114,11 +154,47 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         TuttiError: no profile, options out of range, or a command that did not end well.
     """
-    return {"soak": _run_soak, "link": _run_link, "ring": _run_ring}[args.what](args)
+    return {"soak": _run_soak, "link": _run_link, "grid": _run_grid, "ring": _run_ring}[args.what](args)
+
+
+def _run_grid(args: argparse.Namespace) -> int:
+    from tutti_hal.bench.grid import LANES, QUEUES, measure_grid
+    from tutti_hal.cli.terminal import Section, Terminal
+    from tutti_hal.machine import benchmark_facts
+    from tutti_hal.profile import select
+
+    measured = measure_grid(
+        select(args.profile),
+        time_limit_s=args.time_limit,
+        rounds=args.rounds,
+        queues=args.queues or QUEUES,
+        lanes=args.lanes or LANES,
+        depth=args.depth,
+        least=args.least,
+    )
+    result = {"machine": benchmark_facts(), **measured}
+    if args.json:
+        json.dump(result, sys.stdout, indent=2)
+        print()
+        return 0
+    terminal = Terminal()
+    terminal.title(f"ring over the null controller of {result['device']} ({result['profile']}), depth {args.depth}")
+    sections: dict[str, list[tuple[str, str, str]]] = {}
+    for cell in result["cells"]:
+        said = (
+            f"{cell['doorbells_per_command']:.4f} doorbells a command, {cell['commands_per_look']:.1f} found together"
+        )
+        rows = sections.setdefault(f"{cell['queues']} queues", [])
+        rows.append((f"{cell['lanes']} lanes", f"{cell['commands_per_s'] / 1e6:,.2f}", said))
+    terminal.table([Section(name, rows) for name, rows in sections.items()])
+    terminal.note("million commands a second, of the launch alone")
+    for cell in result["left_out"]:
+        terminal.note(f"not measured, time was over: {cell}")
+    return 0
 
 
 def _run_link(args: argparse.Namespace) -> int:
-    from tutti_hal.bench.link import measure_link
+    from tutti_hal.bench.link import BLOCKS, measure_link
     from tutti_hal.machine import benchmark_facts
     from tutti_hal.profile import select
 
@@ -131,6 +207,7 @@ def _run_link(args: argparse.Namespace) -> int:
         nbytes=args.mib << 20,
         write=args.write,
         rounds=args.rounds,
+        blocks=args.blocks or BLOCKS,
         time_limit_s=args.time_limit,
     )
     result = {"machine": benchmark_facts(), **measured}

@@ -54,7 +54,7 @@ class DeviceControllerOptions:
 
     Args:
         blocks: of its kernel: each serves a share of the queues, and takes the place of ring kernels.
-        threads: of a block, whole waves.
+        threads: of a block, whole waves; None takes as many as the kernel can have: 1024, the null one 256.
         limit_ns: the kernel ends by itself after so long, in the device's clock.
         lba_bytes: bytes of a logical block, 512 or more, a power of two.
         max_transfer_bytes: of one command (MDTS), whole pages.
@@ -64,7 +64,7 @@ class DeviceControllerOptions:
     """
 
     blocks: int = 4
-    threads: int = 1024
+    threads: int | None = None
     limit_ns: int = 60_000_000_000
     lba_bytes: int = 512
     max_transfer_bytes: int = 1 << 20
@@ -75,7 +75,6 @@ class DeviceControllerOptions:
     def __post_init__(self) -> None:
         for name, low, high in (
             ("blocks", 1, 1 << 16),
-            ("threads", 1, 1024),
             ("limit_ns", 1, 1 << 62),
             ("lba_bytes", 512, 1 << 16),
             ("max_transfer_bytes", 4096, 1 << 30),
@@ -155,7 +154,14 @@ class DeviceController:
         built = build(device.profile, "device_controller", templates=templates)
         module = made.enter_context(device.load_module(built.path, built.declared))
         self._kernel = module["device_complete" if options.null else "device_serve"]
-        self._check_threads()
+        most = self._kernel.max_block_threads
+        self._threads = most if options.threads is None else options.threads
+        if self._threads < 1 or self._threads % device.wave_width or self._threads > most:
+            raise DeviceControllerOptionInvalid(
+                f"make a device controller with threads={self._threads}",
+                f"waves have {device.wave_width} lanes, and the kernel takes {most} threads a block",
+                "Use whole waves, not more than that.",
+            )
         #: The namespace's memory.
         self.media = made.enter_context(device.allocate(self._blocks * options.lba_bytes, MemoryKind.MAPPED))
         self._stream = made.enter_context(device.create_stream())
@@ -184,15 +190,6 @@ class DeviceController:
         self._queue_memory = made.enter_context(device.allocate(options.queues * size))
         self._ranges = made.enter_context(device.allocate(MAX_RANGES * dtype("device_range").itemsize))
         self._space = made.enter_context(device.allocate(dtype("device_space").itemsize))
-
-    def _check_threads(self) -> None:
-        threads, width = self.options.threads, self.device.wave_width
-        if threads % width or threads > self._kernel.max_block_threads:
-            raise DeviceControllerOptionInvalid(
-                f"make a device controller with threads={threads}",
-                f"waves have {width} lanes, and the kernel takes {self._kernel.max_block_threads} threads a block",
-                "Use whole waves, not more than that.",
-            )
 
     def dma(self, kind: MemoryKind | str = MemoryKind.DEVICE) -> BusDma:
         """Where memory comes from that its commands may name: the device's own, or mapped host memory.
@@ -282,7 +279,7 @@ class DeviceController:
         with ExitStack() as held:
             held.enter_context(self.device.holding_releases())
             self._stream.launch(
-                LaunchConfig(grid=blocks, block=options.threads),
+                LaunchConfig(grid=blocks, block=self._threads),
                 self._kernel,
                 self._queue_memory.address,
                 len(pairs),
@@ -299,7 +296,7 @@ class DeviceController:
     def _require_room(self, blocks: int) -> None:
         device = self.device
         capable = device.runtime.capable("launch.occupancy")
-        resident = self._kernel.resident_blocks(self.options.threads) if capable else 1
+        resident = self._kernel.resident_blocks(self._threads) if capable else 1
         processors = device.attribute("MultiProcessorCount")
         if resident < 1 or -(-blocks // resident) >= processors:
             raise DeviceControllerCrowded(

@@ -290,7 +290,7 @@ def _kept(finding: Finding, evidence: Path, looked: dict[str, str]) -> tuple[Red
     assert finding.backend is not None
     folder = finding.backend.descriptor.folder
     own = {name: (folder / name).read_bytes() for name in layout.RECORD_FILES}
-    stale = [name for name, data in own.items() if package.record.get(f"{layout.RECORD}/{name}") != data]
+    stale = [name for name, data in own.items() if package.record.get(name) != data]
     run = package.documents[layout.RUN]
     if stale:
         looked["evidence"] = f"{evidence} does not count: {', '.join(stale)} changed since"

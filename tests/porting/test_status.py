@@ -13,6 +13,7 @@ import pytest
 from tutti_hal.backend import API_VERSION, Backend, Descriptor, Finding, Probe
 from tutti_hal.cli.main import main
 from tutti_hal.conformance_tests import porting
+from tutti_hal.conformance_tests.errors import NotAPackage
 from tutti_hal.errors import ProfileUnknown
 from tutti_hal.scaffold import create
 
@@ -119,3 +120,28 @@ def test_the_command_prints_json_and_ends_with_0(capsys: pytest.CaptureFixture[s
     table = json.loads(capsys.readouterr().out)
     assert (table["vendor"], table["red"]) == ("host", None)
     assert set(table["looked"]) == {"L0", "L1", "L2"}
+
+
+@pytest.mark.suite
+@pytest.mark.timeout(300)
+def test_a_kept_run_counts_until_the_record_changes(tmp_path: Path) -> None:
+    evidence = tmp_path / "kept"
+    run = [
+        "certify",
+        "--profile",
+        "host:threads-w32",
+        "--level",
+        "L0",
+        "--case",
+        "record/schema",
+        "--out",
+        str(evidence),
+    ]
+    assert main(run) == 0
+    status = porting.port_status("host", evidence, within_s=60)
+    assert status.red is None
+    assert status.looked["L0"].startswith(f"kept in {evidence}")
+    record = evidence / "record" / "vendor.yaml"
+    record.write_bytes(record.read_bytes() + b"# another\n")
+    with pytest.raises(NotAPackage):  # its own sums say so
+        porting.port_status("host", evidence, within_s=60)

@@ -97,3 +97,29 @@ def test_the_quirk_takes_effect_in_its_versions_alone(ported: Any) -> None:
         check=False,
     )
     assert done.stdout.strip() == "[True, False]", done.stderr
+
+
+def reds(evidence: Path) -> dict[str, str]:
+    """Id -> verdict and reason of what blocks a level in a package."""
+    rows = [json.loads(line) for line in (evidence / "verdicts.jsonl").read_text("utf-8").splitlines()]
+    return {row["id"]: f"{row['verdict']}: {row['reason']}" for row in rows if row["blocks"]}
+
+
+@pytest.mark.suite
+@pytest.mark.timeout(1200)
+def test_the_port_is_green_up_to_the_ring(ported: Any) -> None:
+    """The slow commands of the page. On few or busy cores nothing may contend, on HOST as here: that is no finding."""
+    certify, status = [step for step in STEPS if isinstance(step, tutorial.Command) and step.slow]
+    ported.run(certify.line, ends=(0, 1))
+    evidence = ported.folder / "out" / "acme-sim"
+    levels = {row["level"]: row for row in json.loads((evidence / "run.json").read_text("utf-8"))["ladder"]["levels"]}
+    assert levels["L5"]["counts"]["PASS"] > 200
+    red = reds(evidence)
+    idle = {name for name, why in red.items() if why.startswith("INCONCLUSIVE") and "nothing contended" in why}
+    assert set(red) - idle == set(), red
+    printed = ported.run(status.line)
+    if idle:
+        assert "the first red rung is L3" in printed
+    else:
+        assert [line for line in status.shown if not shows(printed, line)] == [], printed
+    assert f"kept in {Path('out') / 'acme-sim'}" in printed

@@ -18,6 +18,9 @@
 
 SIM_INLINE unsigned long long __acme_activemask() { return tt_host_wave_active(); }
 SIM_INLINE unsigned long long __acme_nanoseconds() { return tt_host_clock_ns(); }
+/* Relaxed loads and stores that are whole, of 4 or 8 bytes. */
+template <class Word> SIM_INLINE Word __acme_load(const Word *word) { return sim_load(word, __ATOMIC_RELAXED); }
+template <class Word> SIM_INLINE void __acme_store(Word *word, Word value) { sim_store(word, value, __ATOMIC_RELAXED); }
 SIM_INLINE unsigned __acme_lane() { return sim_lane(); }
 
 #endif

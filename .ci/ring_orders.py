@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +73,7 @@ than [the HOST engine](engine.md) may notice the second, and the rule stays. *Al
 """
 
 
+@cache
 def mutants() -> list[object]:
     """Every fence, acquire and release of the ring, dropped or weakened, every scope narrowed; in order of place."""
     from tutti_hal.conformance_tests.mutants.sites import template_mutants

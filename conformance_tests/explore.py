@@ -59,8 +59,8 @@ def plan(pieces: Sequence[str] = (), bounds: Sequence[str] = ()) -> list[tuple[s
     """
     if pieces and bounds:
         return [(piece, bound) for piece in pieces for bound in bounds]
-    every = [(piece, bound) for bound in explored.axes["bounds"] for piece in PIECES if (piece, bound) not in LONG]
-    every = [(str(piece), str(bound)) for piece, bound in (*every, *LONG)]
+    suite = [(piece, str(bound)) for bound in explored.axes["bounds"] for piece in PIECES]
+    every = [*(one for one in suite if one not in LONG), *LONG]
     return [one for one in every if (not pieces or one[0] in pieces) and (not bounds or one[1] in bounds)]
 
 

@@ -6,6 +6,7 @@ from two of them is none.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,13 +43,14 @@ def _crowd(run: Run) -> tuple[int, int, int]:
     return (2, 6, 12) if run.world is not None else (4, 64, 48)
 
 
-def _halves(run: Run) -> tuple[int, int]:
-    """Threads that do the same side by side, and turns of which one is noted.
+def _meetings(run: Run) -> tuple[tuple[int, int], ...]:
+    """Ways in which both halves meet: threads that do the same side by side, and turns of which one is noted.
 
-    Lanes of a wave that differ may run one after the other, and a launch's blocks begin one after the other: so waves
-    differ, and turn for long enough to meet. An odd number, so that notes do not all fall on one of two patterns.
+    Where each step is chosen, neighbours differ. Elsewhere lanes of a wave that differ may run one after the other, and
+    a launch's blocks begin one after the other: so in a second way waves differ, and turn for long enough to meet. An
+    odd number, so that notes do not all fall on one of two patterns.
     """
-    return (1, 1) if run.world is not None else (run.facts.wave_width, 61)
+    return ((1, 1),) if run.world is not None else ((1, 1), (run.facts.wave_width, 61))
 
 
 @case(
@@ -99,18 +101,18 @@ def word_contend(run: Run) -> Observations:
     made = patterns(run, 2 * blocks * count + 5, bits)
     around, stored = made[:5], made[5:]
     name = f"memory_contend_{run.axes['order']}_{SCOPES[str(run.axes['scope'])]}_u{bits}"
-    seen, after = [], []
-    for _ in worlds(run, each=2):
+    seen, after, groups = [], [], []
+    for _, meeting in itertools.product(worlds(run, each=2), _meetings(run)):
         # One word in the middle of five, so that a store of twice the width is seen on either side.
         cells = run.array(around, memory)
         notes = run.buffer(blocks * count * rounds * made.itemsize, "device")
         word = cells[2 * made.itemsize : 3 * made.itemsize]
         kernel = run.kernel("probe_memory", name)
-        run.launch(kernel, blocks, count, word, run.array(stored, "device"), notes, rounds, *_halves(run))
+        run.launch(kernel, blocks, count, word, run.array(stored, "device"), notes, rounds, *meeting)
         seen.append(run.read(notes, made.dtype, (blocks, count, rounds)))
         after.append(run.read(cells, made.dtype))
-    group = _halves(run)[0]
-    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after), "group": group}
+        groups.append(meeting[0])
+    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after), "groups": groups}
 
 
 def _writes(blocks: int, count: int, group: int) -> Array:
@@ -124,13 +126,14 @@ def _writes(blocks: int, count: int, group: int) -> Array:
 def _(seen: Seen) -> None:
     found, around, after = seen["seen"], seen["around"], seen["after"]
     _, blocks, count = found.shape[:3]
-    writes = _writes(blocks, count, seen["group"])
-    stored = seen["stored"].reshape(-1, 2)[writes.reshape(-1)].reshape(-1)
-    read = found[:, ~writes]
-    if len(np.unique(read)) < 2:
+    writes = [_writes(blocks, count, group) for group in seen["groups"]]
+    if not any(len(np.unique(one[~who])) > 1 for one, who in zip(found, writes, strict=True)):
         seen.inconclusive("every reader read one and the same value: nothing contended")
-    allowed = np.concatenate([around[2:3], stored])
-    strange = np.setdiff1d(found, allowed)
+    # Every thread's patterns: those of the readers are stored by nobody, and equal none of the others.
+    patterns_of = [seen["stored"].reshape(-1, 2)[who.reshape(-1)].reshape(-1) for who in writes]
+    strange = np.concatenate(
+        [np.setdiff1d(one, [around[2], *own]) for one, own in zip(found, patterns_of, strict=True)]
+    )
     shown = [hex(int(one)) for one in strange[:4]]
     what = "every value read is one that was stored, whole"
     seen.holds("prim.load.single_copy", what, not len(strange), shown, int(found.size))
@@ -138,7 +141,7 @@ def _(seen: Seen) -> None:
     beside = np.delete(after, 2, axis=1)
     wanted = np.broadcast_to(np.delete(around, 2), beside.shape)
     seen.equal("prim.store.single_copy", "the words beside the contended one", beside, wanted)
-    last = np.isin(after[:, 2], stored)
+    last = np.array([one[2] in own for one, own in zip(after, patterns_of, strict=True)])
     found_last = [hex(int(one)) for one in after[:, 2]]
     seen.holds("prim.store.single_copy", "the word ends as one that was stored", last.all(), found_last, last)
 
@@ -186,30 +189,36 @@ def vector_contend(run: Run) -> Observations:
     blocks, count, rounds = _crowd(run)
     made = patterns(run, (2 * blocks * count + 3) * 4, 32).reshape(-1, 4)
     around, stored = made[:3], made[3:]
-    seen, after = [], []
-    for _ in worlds(run, each=2):
+    seen, after, groups = [], [], []
+    for _, meeting in itertools.product(worlds(run, each=2), _meetings(run)):
         cells = run.array(around, memory)
         notes = run.buffer(blocks * count * rounds * 16, "device")
         kernel = run.kernel("probe_memory", f"vector_contend_{SCOPES[str(run.axes['scope'])]}")
-        run.launch(kernel, blocks, count, cells[16:32], run.array(stored, "device"), notes, rounds, *_halves(run))
+        run.launch(kernel, blocks, count, cells[16:32], run.array(stored, "device"), notes, rounds, *meeting)
         seen.append(run.read(notes, np.uint32, (blocks, count, rounds, 4)))
         after.append(run.read(cells, np.uint32, (-1, 4)))
-    group = _halves(run)[0]
-    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after), "group": group}
+        groups.append(meeting[0])
+    return {"around": around, "stored": stored, "seen": np.stack(seen), "after": np.stack(after), "groups": groups}
 
 
 @vector_contend.judge
 def _(seen: Seen) -> None:
     clause, found, around, after = "prim.vector.words_atomic", seen["seen"], seen["around"], seen["after"]
     _, blocks, count = found.shape[:3]
-    writes = _writes(blocks, count, seen["group"])
-    stored = seen["stored"].reshape(-1, 2, 4)[writes.reshape(-1)].reshape(-1, 4)
-    if len(np.unique(found[:, ~writes].reshape(-1, 4)[:, 0])) < 2:
+    writes = [_writes(blocks, count, group) for group in seen["groups"]]
+    if not any(len(np.unique(one[~who][..., 0])) > 1 for one, who in zip(found, writes, strict=True)):
         seen.inconclusive("every reader read one and the same value: nothing contended")
-    read = found.reshape(-1, 4)
     for place in range(4):
-        strange = np.setdiff1d(read[:, place], [around[1, place], *stored[:, place]])
+        strange = np.concatenate(
+            [
+                np.setdiff1d(
+                    one[..., place],
+                    [around[1, place], *seen["stored"].reshape(-1, 2, 4)[who.reshape(-1)][..., place].reshape(-1)],
+                )
+                for one, who in zip(found, writes, strict=True)
+            ]
+        )
         what = f"word {place} of every cell read was stored to that place, whole"
-        seen.holds(clause, what, not len(strange), [hex(int(one)) for one in strange[:4]], len(read))
+        seen.holds(clause, what, not len(strange), [hex(int(one)) for one in strange[:4]], found[..., place].size)
     beside = np.delete(after, 1, axis=1)
     seen.equal(clause, "the cells beside it", beside, np.broadcast_to(np.delete(around, 1, axis=0), beside.shape))

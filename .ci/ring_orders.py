@@ -65,10 +65,10 @@ and no reason is given.
 
 *Caught by* is the first case that fails, and how: for an explored case with the script of the schedule (place and
 choice of each departure, see [The ring, modelled](ring_model.md#all-schedules)); seed 1, arch `sim-w32`. *self-test*
-says that the kept table of mutants names that case. *Equivalent* and *not shown* are the reasons of
-`conformance_tests/mutants/equivalents.yaml`: nothing anywhere can notice the first; a machine with fewer guarantees
-than [the HOST engine](engine.md) may notice the second, and the rule stays. *Alive*, of
-`survivors.yaml`: the case that would notice is missing.
+says that the kept table of mutants names that case. *Equivalent* is a reason of
+`conformance_tests/mutants/equivalents.yaml`: nothing anywhere can notice it. *Not shown* and *alive* are reasons of
+`survivors.yaml`, which count as not killed: a machine with fewer guarantees than [the HOST engine](engine.md) may
+notice the first, and the rule stays; of the second the case that would notice is missing.
 
 """
 
@@ -195,9 +195,9 @@ def reason_in_row(reason: str) -> str:
     from tutti_hal.conformance_tests.mutants.tables import load_tables
 
     text = reason.replace("|", "\\|")
-    if reason in load_tables().survivors.values():
-        return f"*alive*: {text}"
-    return f"*not shown*: {text}" if reason.startswith(NOT_SHOWN) else f"*equivalent*: {text}"
+    if reason.startswith(NOT_SHOWN):
+        return f"*not shown*: {text}"
+    return f"*alive*: {text}" if reason in load_tables().survivors.values() else f"*equivalent*: {text}"
 
 
 def noticed() -> dict[str, str]:

@@ -197,10 +197,17 @@ void Model::check_entry(const Completions &cq, const uint32_t (&cqe)[4]) {
              "a completion of a command that is not outstanding");
         return;
     }
-    if (--live->second == 0)
+    const uint32_t left = --live->second;
+    // A host may give one identifier to an event request and to another command: one of them is refused, or both were
+    // announced at once and one ended before the other began. Which one ended is not seen here, so it was the other
+    // command while there is one: a request that still waits is never held to be lost.
+    if (const auto event = sq.events.find(cid); event != sq.events.end()) {
+        event->second = std::min(event->second, left);
+        if (left == 0)
+            sq.events.erase(event);
+    }
+    if (left == 0)
         sq.live.erase(live);
-    if (const auto event = sq.events.find(cid); event != sq.events.end() && --event->second == 0)
-        sq.events.erase(event);
 }
 
 // ---- doorbells ----

@@ -106,6 +106,10 @@ def sessions() -> dict[str, bytes]:
             sqe(nvme.ABORT, cid=6, dwords={10: 5 << 16}),
         )
     )
+    # An event request that waits, and another command of its identifier: refused, or ended before the request began.
+    event, other = sqe(nvme.EVENT, cid=5), sqe(nvme.IDENTIFY, cid=5, prp1=data, dwords={10: 1})
+    seeds["event-identifier-taken"] = Session().up().send(0, event).send(0, other)
+    seeds["event-identifier-given-back"] = Session(setup=(0, 0, 0x0A, 5, 0, 0x70, 0, 1)).up().send(0, other, event)
     seeds["prp"] = (
         Session()
         .up()

@@ -379,6 +379,22 @@ def test_events_wait_for_their_cause_and_have_a_limit() -> None:
         assert host.drive.counters.bad_doorbells >= 4
 
 
+def test_an_event_request_keeps_its_identifier() -> None:
+    with running(small(aerl=1)) as host:
+        [cid] = host.send(0, [sqe(0x0C)])
+        for opcode in (0x0C, 0x18):  # another request, and a command of another kind
+            host.send(0, [sqe(opcode, cid=cid)], keep_cids=True)
+            [refused] = host.collect(0, 1)
+            assert (refused.cid, refused.status) == (cid, CID_CONFLICT)
+        host.store(host.doorbell(1), 64)
+        [event] = host.collect(0, 1)
+        assert (event.cid, event.status) == (cid, OK)
+        assert event.result >> 8 & 0xFF == 1  # invalid doorbell value
+        host.send(0, [sqe(0x18, cid=cid)], keep_cids=True)
+        [after] = host.collect(0, 1)
+        assert (after.cid, after.status) == (cid, INVALID_OPCODE)
+
+
 def test_doorbells_out_of_range_change_nothing() -> None:
     with running(small()) as host:
         buffer = host.allocate(PAGE)

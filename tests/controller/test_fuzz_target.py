@@ -25,6 +25,7 @@ MISTAKES = {
     "overrun": (COMPLETION, f"{ROOM} - 1", ROOM, "overrun"),
     "head": (COMPLETION, "sq.fetched - lag);", "sq.fetched - lag + 1);", "SQHD is ahead"),
     "twice": (COMPLETION, "completion.duplicate ? 2 : 1", "true ? 2 : 1", "not outstanding"),
+    "refusal": ("shard.cpp", "finish(port, command, status::kCidConflict);", "pool_.give(command);", "never ended"),
     "doorbell": ("shard.cpp", TAIL, "tail >= sq.depth", "never fetched"),
     "fatal": ("shard.cpp", "controller_.fail(true);\n        return true;", "return true;", "unnoticed"),
     "unmapped": ("transfer.cpp", f"&& !{MOVE})\n            return false;", f")\n            {MOVE};", "unnoticed"),

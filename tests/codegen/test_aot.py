@@ -39,7 +39,7 @@ def _script(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]
         ("cude", "did you mean 'cuda'"),
         ("cuda:sm_91", "did you mean 'sm_90'"),
         ("Host", "vendor[:arch[@sdk]]"),
-        ("nobody", "Name one of: cuda, host"),
+        ("nobody", "Name one of: cuda, hip, host, maca, musa"),
     ],
 )
 def test_a_wrong_name_fails_with_the_near_miss(name: str, word: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tutti_hal.errors import BadHandle, InvalidArgument, NotSupported, UseAfterFree
+from tutti_hal.errors import BadHandle, InvalidArgument, LaunchRefused, NotSupported, UseAfterFree
 from tutti_hal.profile import resolve
 from tutti_hal.shim import Device, EventOptions, LaunchConfig, Module, Stream, StreamOptions, launch
 
@@ -243,7 +243,7 @@ def test_a_kernel_reaches_a_peers_memory_only_while_it_may(device: Device, strea
     """An address of another device's memory is refused at the launch unless access to that device is enabled."""
     peer = Device(device.profile, 1)
     with peer.allocate(4) as there:
-        with pytest.raises(InvalidArgument, match="has no access"):
+        with pytest.raises(LaunchRefused, match="has no access"):
             launch(stream, ONE, module["add_one"], 1, there.address)
         if device.profile.arch.startswith("sim"):
             return
@@ -259,7 +259,7 @@ def test_a_kernel_reaches_a_peers_memory_only_while_it_may(device: Device, strea
         assert found[0] == 1
         with device.current():
             device.call("DeviceDisablePeerAccess", peer.vendor_ordinal)
-        with pytest.raises(InvalidArgument, match="has no access"):
+        with pytest.raises(LaunchRefused, match="has no access"):
             launch(stream, ONE, module["add_one"], 1, there.address)
 
 

@@ -54,7 +54,7 @@ class DeviceControllerOptions:
 
     Args:
         blocks: of its kernel: each serves a share of the queues, and takes the place of ring kernels.
-        threads: of a block, whole waves; None takes as many as the kernel can have: 1024, the null one 256.
+        threads: of a block, whole waves; None takes as many as the kernel can have: 1024, the null one 128.
         limit_ns: the kernel ends by itself after so long, in the device's clock.
         lba_bytes: bytes of a logical block, 512 or more, a power of two.
         max_transfer_bytes: of one command (MDTS), whole pages.

@@ -54,7 +54,7 @@ def access(run: Run) -> Observations:
                 stream.synchronize()
 
             reached = refusal(reach)
-        if reached["refused"] and reached["error"].startswith("Launch"):
+        if reached["refused"] and reached["error"] == "LaunchFailed":
             device.reset()
         return reached
 

@@ -31,8 +31,8 @@ class Module {
 
     std::mutex handles_mutex;
     std::vector<uint64_t> handles; // of each kernel, 0: not handed out yet
-    // What the module was loaded from, where that is no file of the caller's: the loader knows an object by its path, so
-    // the path may not come to name another one while this one is loaded.
+    // What the module was loaded from, where that is no file of the caller's: the loader knows an object by its path,
+    // so the path may not come to name another one while this one is loaded.
     std::shared_ptr<void> source;
 
   private:

@@ -35,8 +35,8 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 FILES_LIMIT = 1000
 
 #: Bytes of one file, and of all together.
-FILE_LIMIT_BYTES = 256 << 20
-TOTAL_LIMIT_BYTES = 512 << 20
+FILE_LIMIT_BYTES = 1 << 30
+TOTAL_LIMIT_BYTES = 2 << 30
 
 #: CPU seconds that one judge may take in `verify`: observations of strangers must not keep it busy for ever.
 JUDGE_LIMIT_S = 60.0

@@ -87,7 +87,7 @@ def libraries(record: Record) -> tuple[Path | str, ...]:
         from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found.append(str(load_nvidia_dynamic_lib("cudart").abs_path))
-    except Exception:  # no bindings, or another class in each of their versions: the loader is asked instead
+    except (ImportError, OSError, RuntimeError):  # no bindings, or they find none: the loader is asked instead
         found += [name for name in record.host_api.libraries if "cudart" in name]
     return (*found, *(name for name in record.host_api.libraries if "cudart" not in name))
 

@@ -9,8 +9,8 @@
 #ifndef TUTTI_SIM_DEVICE_H
 #define TUTTI_SIM_DEVICE_H
 
-#include <stdint.h>
 #include <cstdio>
+#include <stdint.h>
 
 /* The engine's header wants these names; the vendor's sources have their own of the same names. */
 #pragma push_macro("TT_HOST_MODE")

@@ -37,9 +37,7 @@ struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
 
-SIM_INLINE uint3 sim_thread() {
-    return {tt_host_thread_index_x(), tt_host_thread_index_y(), tt_host_thread_index_z()};
-}
+SIM_INLINE uint3 sim_thread() { return {tt_host_thread_index_x(), tt_host_thread_index_y(), tt_host_thread_index_z()}; }
 SIM_INLINE uint3 sim_block() { return {tt_host_block_index_x(), tt_host_block_index_y(), tt_host_block_index_z()}; }
 SIM_INLINE uint3 sim_block_size() { return {tt_host_block_size_x(), tt_host_block_size_y(), tt_host_block_size_z()}; }
 SIM_INLINE uint3 sim_grid_size() { return {tt_host_grid_size_x(), tt_host_grid_size_y(), tt_host_grid_size_z()}; }

@@ -52,7 +52,8 @@ SIM_ABSENT(SIM_NARROW) int __all_sync(SIM_MASK_TYPE mask, int predicate);
 template <class T> SIM_ABSENT(SIM_NARROW) T __shfl_sync(SIM_MASK_TYPE mask, T value, int source, int width = 32);
 template <class T> SIM_ABSENT(SIM_NARROW) T __shfl_xor_sync(SIM_MASK_TYPE mask, T value, int lanes, int width = 32);
 template <class T>
-SIM_ABSENT(SIM_NARROW) T __shfl_down_sync(SIM_MASK_TYPE mask, T value, unsigned lanes, int width = 32);
+SIM_ABSENT(SIM_NARROW)
+T __shfl_down_sync(SIM_MASK_TYPE mask, T value, unsigned lanes, int width = 32);
 template <class T> SIM_ABSENT(SIM_NARROW) T __shfl_up_sync(SIM_MASK_TYPE mask, T value, unsigned lanes, int width = 32);
 
 #endif

@@ -89,7 +89,9 @@ def test_refusals_beyond_fifty_are_counted(planted: Path, capsys: pytest.Capture
     path = planted / layout.VERDICTS
     path.write_text(path.read_text() + "{}\n" * 60)
     packages.rebuild(planted)
-    assert verb.run(argparse.Namespace(folders=[planted], cases=[packages.PLANTED], json=False)) == 1
+    parser = argparse.ArgumentParser()
+    verb.configure(parser)
+    assert verb.run(parser.parse_args([str(planted), "--cases", str(packages.PLANTED)])) == 1
     out = capsys.readouterr().out
     assert out.count("refused: verdicts.jsonl") == 50
     assert "... and " in out

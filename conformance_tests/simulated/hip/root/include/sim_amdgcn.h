@@ -37,8 +37,7 @@ template <class T> SIM_INLINE typename sim_plain<T>::type *sim_word(T *word) {
 template <class T, class V> SIM_INLINE typename sim_plain<T>::type sim_value(T *, V value) {
     return static_cast<typename sim_plain<T>::type>(value);
 }
-template <class T, class V>
-SIM_INLINE bool sim_compare_exchange(T *word, T *expected, V desired, int order) {
+template <class T, class V> SIM_INLINE bool sim_compare_exchange(T *word, T *expected, V desired, int order) {
     const T before = *expected;
     *expected = sim_cas(word, before, static_cast<T>(desired), order);
     return *expected == before;

@@ -39,7 +39,8 @@ template <class T> SIM_INLINE T volatile_load(const volatile T *word) {
         __atomic_load(const_cast<const T *>(word), &value, __ATOMIC_RELAXED);
     } else {
         const uint64_t *half = reinterpret_cast<const uint64_t *>(const_cast<const T *>(word));
-        const uint64_t halves[2] = {__atomic_load_n(half, __ATOMIC_RELAXED), __atomic_load_n(half + 1, __ATOMIC_RELAXED)};
+        const uint64_t halves[2] = {__atomic_load_n(half, __ATOMIC_RELAXED),
+                                    __atomic_load_n(half + 1, __ATOMIC_RELAXED)};
         __builtin_memcpy(&value, halves, sizeof(T));
     }
     return value;

@@ -19,8 +19,8 @@
 #include "sim_wave.h"
 #endif
 
-#if __has_include("hip/hip_runtime_api.h")
-#include "hip/hip_runtime_api.h"
+#if __has_include("hip_runtime_api.h") /* beside this file alone: never a HIP that the machine has */
+#include "hip_runtime_api.h"
 #endif
 
 /* Without a mask: the lanes that came here together. */
@@ -40,7 +40,8 @@ template <class T> SIM_INLINE T __shfl_down(T value, unsigned lanes, int width =
     return sim_shuffle(tt_host_wave_active(), value, sim_near(static_cast<int>(sim_lane() + lanes), width));
 }
 template <class T> SIM_INLINE T __shfl_up(T value, unsigned lanes, int width = SIM_WAVE_WIDTH) {
-    return sim_shuffle(tt_host_wave_active(), value, sim_near(static_cast<int>(sim_lane()) - static_cast<int>(lanes), width));
+    return sim_shuffle(tt_host_wave_active(), value,
+                       sim_near(static_cast<int>(sim_lane()) - static_cast<int>(lanes), width));
 }
 SIM_INLINE unsigned __lane_id() { return sim_lane(); }
 

@@ -1,0 +1,272 @@
+"""Run the rig's cases on real kernels in QEMU: ``python -m rig --kernels "6.1 6.12"`` from the folder p2p_drivers.
+
+One line for each case, a summary line for each kernel, and as the last line ``N passed, M failed``. Exit 0 when none
+failed and at least one passed, 1 when one failed, 2 when the rig itself cannot run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rig import accelerator, initrd, kernel_log, kernels, kmod, packages, qemu
+from rig.case import Case, all_cases
+from rig.errors import RigError
+from rig.guest import End, GuestDied, GuestProcess
+from rig.host_side import answer
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
+BOOT_TIMEOUT_S = {qemu.Accelerator.KVM: 60.0, qemu.Accelerator.TCG: 240.0}
+DEFAULT_KERNELS = "6.1 6.12"
+
+
+@dataclass
+class Tally:
+    """What happened so far."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every guest of a run shares: the emulator, a busybox, the cache, the run's folder and the Python."""
+
+    cache: Path
+    folder: Path
+    emulator: Path
+    busybox: Path
+    python: Path
+    mirror: str
+
+
+def say(text: str) -> None:
+    """One line of progress, at once."""
+    print(text, flush=True)
+
+
+def bench(folder: Path, python: Path) -> Bench:
+    """Fetch what every kernel line needs."""
+    cache = packages.cache_folder()
+    mirror = packages.mirror_of_host()
+    trixie = packages.Archive("trixie", cache, mirror)
+    emulator = trixie.unpack_closure(cache / "qemu", ("qemu-system-x86", "seabios"))
+    tree = trixie.unpack(cache / "busybox", ("busybox-static",))
+    for below in ("bin", "usr/bin"):
+        if (tree / below / "busybox").exists():
+            return Bench(cache, folder, emulator, tree / below / "busybox", python, mirror)
+    raise RigError("unpacking busybox-static", f"no busybox below {tree}", f"rm -r {tree}; try again")
+
+
+def agent_words(python: Path) -> tuple[list[str], list[str]]:
+    """The agent's command in the guest, and its environment."""
+    environment = [
+        f"PYTHONPATH={HERE.parent}",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "PYTHONUNBUFFERED=1",
+        "HOME=/tmp",
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ]
+    return [str(python), "-m", "rig.agent"], environment
+
+
+def choose_accelerator(setup: Bench, kernel: kernels.Kernel) -> qemu.Accelerator:
+    """The accelerator of this run. A guest is booted to see whether KVM works: nested KVM may open and then hang."""
+    asked = accelerator.wanted(os.environ.get("TUTTI_RIG_ACCEL"))
+    known = asked or accelerator.remembered(setup.cache)
+    if known is not None:
+        return known
+    found = qemu.Accelerator.TCG
+    if accelerator.opens():
+        files = qemu.Files(setup.folder / "probe")
+        machine = qemu.Machine(drives=(), gpu_mib=0, kernel_words=("loglevel=7",))
+        qemu.make_images(machine, files)
+        empty = setup.folder / "probe" / "initrd"
+        empty.write_bytes(initrd.archive([]))
+        emulator = qemu.Emulator(setup.emulator)
+        words = qemu.arguments(machine, files, kernel.image, empty, qemu.Accelerator.KVM)
+        if accelerator.boots([*emulator.program(), *words], files.console):
+            found = qemu.Accelerator.KVM
+        else:
+            say(f"KVM opens but boots no guest within {accelerator.PROBE_S:.0f} s: TCG is used, which is slower")
+    accelerator.remember(setup.cache, found)
+    return found
+
+
+def by_machine(cases: Sequence[Case]) -> Iterator[tuple[qemu.Machine, list[Case]]]:
+    """Cases in groups that may share one boot; a case that asks for a fresh guest is alone."""
+    shared: dict[qemu.Machine, list[Case]] = {}
+    alone: list[tuple[qemu.Machine, list[Case]]] = []
+    for case in cases:
+        if case.fresh:
+            alone.append((case.machine, [case]))
+        else:
+            shared.setdefault(case.machine, []).append(case)
+    yield from shared.items()
+    yield from alone
+
+
+class KernelRun:
+    """The cases of one kernel line."""
+
+    def __init__(self, setup: Bench, kernel: kernels.Kernel, accel: qemu.Accelerator, tally: Tally) -> None:
+        self._setup = setup
+        self._kernel = kernel
+        self._accel = accel
+        self._tally = tally
+        self._folder = setup.folder / kernel.line.name
+        command, environment = agent_words(setup.python)
+        modules = kmod.Modules.of(kernel.modules)
+        self._initrd = initrd.build(self._folder / "initrd", setup.busybox, modules, command, environment)
+
+    def run(self, cases: Sequence[Case]) -> None:
+        """Run ``cases``, booting as few guests as they allow."""
+        for machine, group in by_machine(cases):
+            left = list(group)
+            while left:
+                left = self._one_guest(machine, left)
+
+    def _one_guest(self, machine: qemu.Machine, cases: list[Case]) -> list[Case]:
+        """Run cases in one guest; returns those still to run because one broke the guest."""
+        files = qemu.Files(self._folder / "guest")
+        shutil.rmtree(files.folder, ignore_errors=True)
+        qemu.make_images(machine, files)
+        emulator = qemu.Emulator(self._setup.emulator)
+        words = qemu.arguments(machine, files, self._kernel.image, self._initrd, self._accel)
+        argv = [*emulator.program(), *words]
+        start = time.monotonic()
+        try:
+            with GuestProcess(argv, files, boot_timeout_s=BOOT_TIMEOUT_S[self._accel], answer=answer) as guest:
+                took = time.monotonic() - start
+                say(f"  guest {guest.release} ({machine.label()}) up in {took:.1f} s")
+                faults = kernel_log.judge(guest.boot_log, ())
+                if faults:
+                    self._fail(cases[0], "; ".join(faults), 0.0)
+                    return cases[1:]
+                for number, case in enumerate(cases):
+                    if not self._one_case(guest, case):
+                        return cases[number + 1 :]
+        except GuestDied as why:
+            # Only a boot ends here: what a case does to the guest is caught where the case is known.
+            for case in cases:
+                self._fail(case, f"the guest did not come up: {why}", time.monotonic() - start)
+        return []
+
+    def _one_case(self, guest: GuestProcess, case: Case) -> bool:
+        """Run one case and say how it ended; False when the guest must not be used again."""
+        start = time.monotonic()
+        try:
+            end = guest.run(case, lambda text: say(f"         {text}"))
+        except GuestDied as why:
+            self._fail(case, str(why), time.monotonic() - start)
+            return False
+        took = time.monotonic() - start
+        faults = judge(end)
+        if faults:
+            shown = "\n".join(f"      | {line}" for line in end.log[-60:])
+            self._fail(case, "; ".join(faults) + (f"\n{shown}" if shown else ""), took)
+            return False
+        if end.verdict == "skip":
+            self._tally.skipped += 1
+            say(f"  skip   {case.name} ({took:.1f} s): {end.why}")
+        else:
+            self._tally.passed += 1
+            say(f"  pass   {case.name} ({took:.1f} s, {end.checks} checks): {case.sentence}")
+        return True
+
+    def _fail(self, case: Case, why: str, took: float) -> None:
+        self._tally.failed += 1
+        self._tally.failures.append(f"{self._kernel.line.name} {case.name} ({case.machine.label()})")
+        say(f"  FAIL   {case.name} ({took:.1f} s): {why}")
+
+
+def judge(end: End) -> list[str]:
+    """Every fault of a case's end: its own, and those of the kernel log; empty for a pass or a clean skip."""
+    faults = [] if end.verdict in ("pass", "skip") else [end.why]
+    return faults + kernel_log.judge(end.log, end.expects if end.verdict == "pass" else ())
+
+
+def chosen(pattern: str) -> list[Case]:
+    """The cases whose name contains ``pattern``; RigError when none does."""
+    cases = [case for case in all_cases() if pattern in case.name]
+    if not cases:
+        names = " ".join(sorted({case.name for case in all_cases()}))
+        raise RigError(f"choosing cases like {pattern!r}", "there is none", f"choose from: {names}")
+    return cases
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="rig", description=__doc__.split("\n\n")[0] if __doc__ else None)
+    names = " ".join(known.name for known in kernels.LINES)
+    parser.add_argument("--kernels", default=DEFAULT_KERNELS, help=f"kernel lines, from: {names}")
+    parser.add_argument("--cases", default="", metavar="TEXT", help="only cases whose name contains TEXT")
+    parser.add_argument("--list", action="store_true", help="list the cases and end")
+    parser.add_argument("--fetch", action="store_true", help="only fetch what the kernels need")
+    parser.add_argument("--keep", type=Path, help="keep the run's files (console, logs) in this folder")
+    python = PROJECT / ".venv" / "bin" / "python"
+    parser.add_argument("--python", type=Path, default=python, help="Python with the product, run in the guest")
+    return parser.parse_args(argv)
+
+
+def go(options: argparse.Namespace, folder: Path) -> int:
+    """Run what ``options`` ask for, with the run's files in ``folder``."""
+    start = time.monotonic()
+    cases = chosen(options.cases)
+    if options.list:
+        for case in cases:
+            say(f"{case.name} [{case.machine.label()}] {case.sentence}")
+        return 0
+    if not options.python.exists():
+        raise RigError("running the product in the guest", f"{options.python} is absent", "make setup")
+    tally = Tally()
+    setup = bench(folder, options.python)
+    for name in options.kernels.split():
+        kernel_line = kernels.line(name)
+        archive = packages.Archive(kernel_line.suite, setup.cache, setup.mirror)
+        kernel = kernels.fetch(archive, kernel_line)
+        if options.fetch:
+            say(f"{name}: {kernel.release} is in {kernel.tree}")
+            continue
+        accel = choose_accelerator(setup, kernel)
+        before, begun = Tally(tally.passed, tally.failed, tally.skipped), time.monotonic()
+        say(f"kernel {name} ({kernel.release}, Debian {kernel_line.suite}), emulated, {accel.value.upper()}")
+        KernelRun(setup, kernel, accel, tally).run(cases)
+        counts = f"{tally.passed - before.passed} passed, {tally.failed - before.failed} failed"
+        counts += f", {tally.skipped - before.skipped} skipped"
+        say(f"kernel {name} ({kernel.release}): {counts}, {time.monotonic() - begun:.0f} s")
+    if options.fetch:
+        return 0
+    for failure in tally.failures:
+        say(f"failed: {failure}")
+    say(f"{time.monotonic() - start:.0f} s in all" + (f", {tally.skipped} skipped" if tally.skipped else ""))
+    say(f"{tally.passed} passed, {tally.failed} failed")
+    return 0 if tally.passed and not tally.failed else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; see the module."""
+    options = parse(sys.argv[1:] if argv is None else argv)
+    try:
+        if options.keep:
+            options.keep.mkdir(parents=True, exist_ok=True)
+            return go(options, options.keep.resolve())
+        with tempfile.TemporaryDirectory(prefix="tutti-rig-") as folder:
+            return go(options, Path(folder))
+    except RigError as why:
+        say(f"rig: {why}")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -266,13 +266,19 @@ def _choose(
     usable = [candidate for candidate in everyone if candidate.usable and not candidate.needs_naming]
     if len(usable) != 1:
         what = "no hardware vendor is usable" if not usable else "several hardware vendors are usable"
-        example = usable[0].vendor if usable else next((c.vendor for c in everyone if c.usable), "VENDOR")
+        example = usable[0].vendor if usable else _nearest(everyone)
         raise ProfileAmbiguous(
             "select a profile (none was named)",
             _listing(what, everyone),
             f"Name one: {VARIABLE}={example}, or --profile {example}.",
         )
     return usable[0], Name(usable[0].vendor), "only usable hardware", everyone
+
+
+def _nearest(everyone: Sequence[Candidate]) -> str:
+    """What to propose where no hardware is usable: a real profile, a simulated one only where there is no other."""
+    able = sorted((one for one in everyone if one.usable), key=lambda one: one.kind == "simulated")
+    return able[0].vendor if able else "VENDOR"
 
 
 def _named(

@@ -69,7 +69,9 @@ def self_test(
     Args:
         options: subject, archs, quick or not, jobs. Of the archs, one for each wave width is taken, simulated ones
             first.
-        sample: how many mutants; None for all, and then cases that killed none are looked at once more.
+        sample: how many mutants, of those that are in no list: what is listed as equivalent or as a survivor costs every
+            case that might kill it, and is for whole runs. None for all, and then cases that killed none are looked at
+            once more.
         seed: from which the sample and every instance's seed are drawn.
         terms: on what terms verdicts are made, those of a run with these options.
         on_mutant: called with each result, in the order in which trials end, from any thread.
@@ -116,7 +118,8 @@ def self_test(
         wanted = tuple(filter(chosen, everything))
         if changed:
             wanted = tuple(one for one in wanted if not ledger.holds(one))
-        drawn = wanted if sample is None else draw(wanted, sample, seed)
+        listed = {*tables.equivalents, *tables.survivors}
+        drawn = wanted if sample is None else draw([one for one in wanted if one.id not in listed], sample, seed)
         # On hardware trials would share the device, and a mutant that breaks it would be blamed on another.
         jobs = options.jobs or (1 if hardware else len(os.sched_getaffinity(0)))
         bench = _with_baseline(bench, drawn, replace(options, jobs=jobs, seed=seed), on_baseline)

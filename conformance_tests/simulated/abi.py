@@ -6,6 +6,7 @@ name holds the entry's forms in different versions. Nothing of this is read by t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,10 +178,15 @@ class Abi:
 
 
 def table(folder: Path) -> dict[str, Any]:
-    """The text of an ``abi.yaml`` as a table."""
+    """The text of an ``abi.yaml`` as a table, which nobody changes: one text is parsed once in a process."""
+    return _parsed((folder / FILE).read_text(encoding="utf-8"))
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(text: str) -> dict[str, Any]:
     import yaml
 
-    return dict(yaml.safe_load((folder / FILE).read_text(encoding="utf-8")))
+    return dict(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def versions(folder: Path) -> tuple[str, ...]:

@@ -306,7 +306,7 @@ def test_a_kernel_that_was_killed_leaves_a_queue_that_is_made_anew() -> None:
 @pytest.mark.parametrize("action", [FaultAction.STUCK, FaultAction.LOST, FaultAction.FATAL_STOP])
 def test_a_batch_on_another_drive_goes_on_meanwhile(arch: str, action: FaultAction) -> None:
     sim = arch.startswith("sim")
-    limit_ns = 2_000_000 if sim else 300_000_000
+    limit_ns = 2_000_000 if sim else 900_000_000
     how = SimOptions(policy="random", seed=5) if sim else None
     with Rig(arch, options(limit_ns=limit_ns), drives=[drive(), drive()], sim=how) as rig:
         assert works(rig)

@@ -65,7 +65,8 @@ class RingOptions:
         batch_limit: commands that a batch may hold.
         batches: batches that exist at once.
         buffers: buffers that may be registered at once.
-        limit_ns: how long a command may take, in the device's clock; also how long a lane waits for a place.
+        limit_ns: how long a command may take, in the device's clock; also how long a lane waits for a place on a queue
+            that stands still. Where others get on, it waits with them.
         block: lanes of a block of the kernel, 1 to 256.
         lanes: lanes of a launch at most.
         use_sgl: address contiguous buffers, and those registered in pieces, by SGLs where the drive can; else always

@@ -133,6 +133,39 @@ def _(seen: Seen) -> None:
 
 
 @case(
+    "ring/crowd",
+    level="L5",
+    clauses=("ring.wait.place", "ring.request.data_exact"),
+    kernels=("ring",),
+    budget_s=30.0,
+    axes={"depth": (2, 3)},
+)
+def crowd(run: Run) -> Observations:
+    """Lanes wait for a place longer than a command may take, while others of their queue get on: all are served."""
+    trips = []
+    limit = Rig.short_ns(run)
+    for _ in run.schedules(1):
+        sizes = {"depth": int(run.axes["depth"]), "lanes": 20, "block": 4, "limit_ns": limit}
+        with Rig(run, sizes, drives=[drive(latency_ns=limit // 4)]) as rig:
+            before = _now(rig)
+            trip = round_trip(rig, 20)
+            trips.append({**trip, "took_ns": _now(rig) - before})
+    return {"trips": trips, "limit_ns": limit}
+
+
+@crowd.judge
+def _(seen: Seen) -> None:
+    for one in seen["trips"]:
+        ended = one["written"]["state"] + one["read"]["state"]
+        seen.equal("ring.wait.place", "requests that completed", ended.count("COMPLETED"), 40)
+        # The last lane of each batch waited so long: else nothing was shown.
+        seen.holds(
+            "ring.wait.place", "both batches outlast a deadline", one["took_ns"] > 4 * seen["limit_ns"], one["took_ns"]
+        )
+        judge_bytes(seen, "ring.request.data_exact", one)
+
+
+@case(
     "ring/slot_reuse",
     level="L5",
     clauses=("ring.sq.slot_reuse_after_fetch", "ring.request.data_exact"),

@@ -1008,7 +1008,7 @@ TT_DEVICE TT_INLINE void ring_report(tt_quad *result, const ring_status *status,
 // Runs the requests [0, count): lane n takes n, n + lanes, n + 2 lanes, ... in that order, as many at once as the
 // queues have room for. Every lane submits, reaps for everybody, and watches its oldest request; so the grid needs no
 // other kernel and no number of lanes is too many or too few. Ends when each request has its result: at the latest
-// limit_ns after the last submission, or soon after the epoch word changes.
+// limit_ns after the last submission to each queue, or soon after the epoch word changes.
 static void tt_body_ring_run(const ring_target *targets, const ring_queue *queues, const ring_buffer *buffers,
                              const ring_request *requests, ring_status *statuses, tt_quad *results,
                              uint32_t first_status, uint32_t count, uint64_t limit_ns, const tt_word32 *epoch,
@@ -1023,7 +1023,7 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
     uint32_t fit = 0;            // [next, next + fit) were found fit to be submitted
     uint32_t step = 0, idle = 0; // since the start, and since this lane last got on
     uint32_t why = 0;            // not 0: this lane submits nothing more
-    uint32_t starved = ~0u;      // the queue that had no place for this lane in its time: it asks that one no more
+    uint32_t starved = ~0u;      // the queue that stood still while this lane had no place: asked no more
 
     for (ring_lanes alive = ring_ballot(lanes, oldest < count); alive; alive = ring_ballot(lanes, oldest < count)) {
         uint32_t sent = 0; // or skipped
@@ -1136,13 +1136,15 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
             idle = 0;
         } else if (oldest < count && idle++ % RING_IDLE_STEPS == 0 && oldest == next) {
             // Nothing of this lane's is in flight: does anybody give a place back? The record of the request that waits
-            // keeps the time since when.
+            // keeps which ticket was next, and since when. Where others get on, this is a crowd, and the time begins anew.
+            const ring_queue *queue = &queues[oldest_queue];
             ring_status *status = &statuses[first_status + next];
-            if (idle == 1) {
+            const uint32_t ticket = static_cast<uint32_t>(tt_load_relaxed_dev_u64(&ring_state_of(queue)->ticket));
+            if (idle == 1 || tt_load_relaxed_dev_u32(&status->result) != ticket) {
+                tt_store_relaxed_dev_u32(&status->result, ticket);
                 tt_store_relaxed_dev_u64(&status->submitted_ns, tt_clock_ns());
             } else if (tt_clock_ns() - tt_load_relaxed_dev_u64(&status->submitted_ns) >= limit_ns) {
                 // A drive that is gone gives no place back either; and a queue that stands still holds up no other.
-                const ring_queue *queue = &queues[oldest_queue];
                 tt_atomic_or_dev_u32(&ring_state_of(queue)->health, ring_drive_health(queue) & RING_HEALTH_GONE);
                 starved = oldest_queue;
             }
@@ -1202,7 +1204,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "caaaf9546b55d532080895d14d4e90b81d4facdfd2bc9bc08bae8c2a797e708a";
+static const char tt_content_hash[] = "96c045c52b9a625d29957c9deaa058351a48bc45f97070e9c3ffbf83a7a338ce";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -279,6 +279,15 @@ class Rig:
         """A deadline for a case that waits for it."""
         return _SHORT_NS[run.world is not None]
 
+    @staticmethod
+    def latest_ns(run: Run, limit_ns: int) -> int:
+        """When a wait of ``limit_ns`` by the device's clock has ended for certain, in real time.
+
+        A clock that is not one for all blocks may show as little as a quarter of the time (``prim.clock.advances``):
+        the wait ends late, and a completion that is to come after it has to come later still.
+        """
+        return limit_ns if run.facts.capabilities["clock.global_ns"] else 4 * limit_ns
+
     # ---- data ----
 
     def put(self, values: Any = b"", offset: int = 0, where: BufferMemory | None = None) -> None:

@@ -23,8 +23,9 @@ from tutti_hal.nvme.software_config import FaultAction, FaultRule
 def identifier_used_again(run: Run) -> Observations:
     """A completion that comes after its deadline must not find its identifier with another command."""
     limit = Rig.short_ns(run)
+    over = Rig.latest_ns(run, limit)
     late = [
-        FaultRule(action=FaultAction.DELAY, lbas=(lba, lba), count=1, delay_ns=limit + (1 + lba) * limit // 8)
+        FaultRule(action=FaultAction.DELAY, lbas=(lba, lba), count=1, delay_ns=over + (1 + lba) * limit // 8)
         for lba in (1, 4)
     ]
     at = np.arange(30)

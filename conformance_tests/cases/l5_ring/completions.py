@@ -131,8 +131,9 @@ def _(seen: Seen) -> None:
 def late(run: Run) -> Observations:
     """A completion after its request's deadline is counted; the request stays timed out, its identifier unused."""
     limit = Rig.short_ns(run)
+    too_late = Rig.latest_ns(run, limit) + limit // 2
     faults = [
-        FaultRule(action=FaultAction.DELAY, lbas=(2, 2), count=1, delay_ns=3 * limit // 2),
+        FaultRule(action=FaultAction.DELAY, lbas=(2, 2), count=1, delay_ns=too_late),
         FaultRule(action=FaultAction.DELAY, lbas=(3, 3), count=1, delay_ns=limit // 2),
     ]
     at = np.arange(24)

@@ -25,7 +25,7 @@ _COUNT = 4
 def late_twice(run: Run) -> Observations:
     """Completions come after their deadline, one of them twice: the first is late, the second is nobody's."""
     limit = Rig.short_ns(run)
-    slow = drive(slow_latency_ns=3 * limit // 2, slow_ppm=10**6)
+    slow = drive(slow_latency_ns=Rig.latest_ns(run, limit) + limit // 2, slow_ppm=10**6)
     faults = [FaultRule(action=FaultAction.DUPLICATE, lbas=(1, 1), count=1)]
     at = np.arange(_COUNT)
     with Rig(run, {"depth": 8, "limit_ns": limit}, drives=[slow], faults=faults) as rig:

@@ -227,7 +227,8 @@ def recovery_late(run: Run) -> Observations:
     """A command that would complete after its deadline, before or after a step: no data and no belief follow."""
     step, comes = str(run.axes["step"]), str(run.axes["comes"])
     limit_ns = Rig.short_ns(run)
-    delay = limit_ns * 5 // 4 if comes == "before" else limit_ns * 4
+    over = Rig.latest_ns(run, limit_ns)
+    delay = over + (limit_ns // 4 if comes == "before" else 3 * limit_ns)
     late = FaultRule(action=FaultAction.DELAY, opcode=_READ, lbas=(2, 2), delay_ns=delay, count=1)
     refused = {"abort": (), "recreate": (_ABORT,), "reset": (_ABORT, _DELETE_SQ)}[step]
     at = np.arange(6)
@@ -236,14 +237,14 @@ def recovery_late(run: Run) -> Observations:
         rig.controllers[0].inject(late)
         ended = rig.submit("read", lba=at, offset=at * BLOCK)
         if comes == "before":
-            let_pass(rig, limit_ns * 2)
+            let_pass(rig, over + limit_ns)
         for opcode in refused:
             rig.controllers[0].inject(FaultRule(action=FaultAction.STATUS, qid=0, opcode=opcode))
         limits = step_limits(run)
         found = recover(rig, limits)
         rig.controllers[0].clear_faults()
         rig.put()
-        let_pass(rig, limit_ns * 6)
+        let_pass(rig, over + limit_ns * 5)
         spoilt = rig.get()
         after = rig.submit("read", lba=at, offset=at * BLOCK)
         counted = rig.counted()

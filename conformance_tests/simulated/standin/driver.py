@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def _run(dialect: Dialect, root: Path, options: Options) -> int:
         return _forward([*preprocess, *(["-dM"] if options.stage == "macros" else [])], options.output)
     if options.only != "device":
         raise Refused("the simulated compiler makes device code alone: ask for the device pass")
-    text = _output(preprocess)
+    text = _named(_named(_output(preprocess), source.parent, ""), root, "<sdk>/")
     foreign = _folders(root, sdk)
     refuse(dialect, tuple(int(part) for part in sdk["sdk"].split(".")), text, foreign)
     width = int(sdk["archs"][arch])
@@ -144,6 +145,11 @@ def _output(command: Sequence[str]) -> str:
     return done.stdout
 
 
+def _named(text: str, folder: Path, name: str) -> str:
+    """Preprocessed text in which the files below a folder are named from it: where they lie is no content."""
+    return re.sub(rf'^(# \d+ "){re.escape(str(folder))}/', rf"\1{name}", text, flags=re.MULTILINE)
+
+
 def _forward(command: Sequence[str], output: Path | None) -> int:
     more = ["-o", str(output)] if output else []
     return subprocess.run([*command, *more], timeout=_LIMIT_S, check=False).returncode
@@ -154,7 +160,8 @@ def _compile(options: Options, module: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tutti-sim-") as folder:
         unit, made = Path(folder, "module.ii"), Path(folder, "module.so")
         unit.write_text(module, encoding="utf-8")
-        command = [_compiler(), *_FLAGS, options.optimise, *options.warnings, *_QUIET, f"-ffile-prefix-map={folder}=."]
+        plain = (f"-ffile-prefix-map={folder}=.", f"-fdebug-prefix-map={Path.cwd()}=.")
+        command = [_compiler(), *_FLAGS, options.optimise, *options.warnings, *_QUIET, *plain]
         done = subprocess.run(
             [*command, "-shared", "-fpreprocessed", "-x", "c++", str(unit), "-o", str(made)],
             capture_output=True,

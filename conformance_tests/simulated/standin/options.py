@@ -37,7 +37,7 @@ class Options:
     language: str = ""
     preprocessing: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    optimise: str = "-O2"
+    optimise: str = "-O1"
     only: str = ""
     stage: str = "link"
     version: bool = False
@@ -94,7 +94,8 @@ def _one(dialect: Dialect, found: Options, word: str, left: list[str]) -> None:
     elif word in _APART:
         found.preprocessing += [word, _next(word, left)]
     elif re.fullmatch(r"-O([0-3sz]|fast|g)?", word):
-        found.optimise = "-O2" if word in ("-O", "-Oz", "-Ofast") else word
+        # How fast the code is says nothing here; how soon it is there does.
+        found.optimise = word if word in ("-O0", "-Og") else "-O1"
     elif word in ("-Wall", "-Wextra", "-Werror"):
         found.warnings.append(word)
     elif name in dialect.root_flags or any(re.fullmatch(one, word) for one in dialect.taken):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Pages of the client's process. They stay until they are unpinned, so this provider never revokes. */
 #include <linux/dma-mapping.h>
+#include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -70,6 +71,19 @@ static void host_put(struct tutti_memory *memory)
 	kvfree(host);
 }
 
+/*
+ * A bounce buffer is not the client's memory. Direct mappings use one for what a device cannot address, others for a device
+ * that is not trusted.
+ */
+static bool bounced(struct pci_dev *pdev, dma_addr_t bus)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
+
+	if (domain && domain->type != IOMMU_DOMAIN_IDENTITY)
+		return pdev->untrusted;
+	return dma_need_sync(&pdev->dev, bus);
+}
+
 static int host_map(struct tutti_memory *memory, struct tutti_mapping *mapping)
 {
 	struct device *device = &mapping->pdev->dev;
@@ -88,8 +102,7 @@ static int host_map(struct tutti_memory *memory, struct tutti_mapping *mapping)
 	if (error)
 		goto out_table;
 	for_each_sgtable_dma_sg(table, entry, i) {
-		/* A bounce buffer is not the client's memory. */
-		error = dma_need_sync(device, sg_dma_address(entry)) ? -EREMOTEIO :
+		error = bounced(mapping->pdev, sg_dma_address(entry)) ? -EREMOTEIO :
 			tutti_mapping_add(mapping, sg_dma_address(entry), sg_dma_len(entry));
 		if (error)
 			goto out_map;

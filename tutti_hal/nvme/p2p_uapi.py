@@ -1,7 +1,7 @@
 """The requests of the kernel module ``tutti_p2p``, as ``p2p_drivers/uapi/tutti_p2p.h`` lays them out.
 
-One class for each structure, one constant for each number; a test compiles the header and compares. What a request means,
-and what each error number says, is written there. `request` makes one; it opens nothing and keeps nothing.
+One class for each structure, one constant for each number; a test compiles the header and compares. What a request
+means, and what each error number says, is written there. `request` makes one; it opens nothing and keeps nothing.
 """
 
 from __future__ import annotations
@@ -390,8 +390,8 @@ STRUCTURES: dict[str, type[Structure]] = {
 def request(fd: int, structure: R) -> tuple[int, R]:
     """Make one request of an open ``/dev/tutti_p2p``.
 
-    Blocks as long as the kernel does. Returns 0 or a positive errno, and the structure as the kernel left it; causes such as
-    `Attach.refused` are in it also when the request failed. `structure` itself is not changed.
+    Blocks as long as the kernel does. Returns 0 or a positive errno, and the structure as the kernel left it; causes
+    such as `Attach.refused` are in it also when the request failed. `structure` itself is not changed.
     """
     data = bytearray(structure.encode())
     try:

@@ -1136,7 +1136,7 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
             idle = 0;
         } else if (oldest < count && idle++ % RING_IDLE_STEPS == 0 && oldest == next) {
             // Nothing of this lane's is in flight: does anybody give a place back? The record of the request that waits
-            // keeps which ticket was next, and since when. Where others get on this is a crowd, and the time begins anew.
+            // keeps which ticket was next, and since when. Where others get on it is a crowd: the time begins anew.
             const ring_queue *queue = &queues[oldest_queue];
             ring_status *status = &statuses[first_status + next];
             const uint32_t ticket = static_cast<uint32_t>(tt_load_relaxed_dev_u64(&ring_state_of(queue)->ticket));

@@ -1136,7 +1136,7 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
             idle = 0;
         } else if (oldest < count && idle++ % RING_IDLE_STEPS == 0 && oldest == next) {
             // Nothing of this lane's is in flight: does anybody give a place back? The record of the request that waits
-            // keeps which ticket was next, and since when. Where others get on this is a crowd, and the time begins anew.
+            // keeps which ticket was next, and since when. Where others get on it is a crowd: the time begins anew.
             const ring_queue *queue = &queues[oldest_queue];
             ring_status *status = &statuses[first_status + next];
             const uint32_t ticket = static_cast<uint32_t>(tt_load_relaxed_dev_u64(&ring_state_of(queue)->ticket));
@@ -1204,7 +1204,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "fdaf35d93f47906df54e6f93e82a8ae13bf3b64f0cf2e16f512bc9c16007bb06";
+static const char tt_content_hash[] = "d1db024c552e914a06b398f36cb66200b7ab4d92e5819308fc15a6f7e3690c9c";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

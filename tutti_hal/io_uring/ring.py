@@ -191,11 +191,15 @@ class Ring:
 
         Raises:
             BufferInvalid: it is not registered.
-            RingBusy: a batch is in flight, or a queue has commands whose end is not known: the drive might still move
-                data. Wait, or `recover`, first.
+            RingBusy: a batch in flight has requests for it, or a queue has commands whose end is not known: the drive
+                might still move data. Wait, or `recover`, first.
         """
+        import numpy as np
+
         self._registry.require(buffer)
-        self._require_idle("unregister a buffer")
+        flying = [iocb for iocb in self._iocbs if iocb.stage is Stage.IN_FLIGHT]
+        if any(bool(np.any(iocb.packed["buffer"] == buffer.row)) for iocb in flying):
+            raise RingBusy("unregister a buffer", "a batch in flight has requests for it", "Wait for it: wait_cqe.")
         if any(queue.health for queue in self.statistics().queues):
             raise RingBusy(
                 "unregister a buffer", "a queue has commands whose end is not known", "Call recover() first."

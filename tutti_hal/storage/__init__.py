@@ -2,6 +2,7 @@
 
 from tutti_hal.io_uring.layout import Access
 from tutti_hal.storage.drives import BlockSource, SoftwareDrive, StorageDrive, open_software_drives
+from tutti_hal.storage.files import prepare_file
 from tutti_hal.storage.memory import Memory
 from tutti_hal.storage.options import RuntimeOptions
 from tutti_hal.storage.outcomes import IoState, OpenOutcome, RuntimeState, Submission
@@ -43,6 +44,7 @@ __all__ = [
     "make_requests",
     "open_software_drives",
     "path_uri",
+    "prepare_file",
     "request_dtype",
     "result_dtype",
 ]

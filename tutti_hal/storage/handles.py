@@ -1,8 +1,8 @@
 """Handles: numbers that name a thing of one runtime, once. What was closed, or is another runtime's, is refused.
 
-A handle is 64 bits: kind (2), runtime (18), slot (22), generation (22). Runtimes take random numbers, and a slot begins
-with a random generation, so that a handle of another runtime or process is not taken for one of this. A slot whose
-generations are used up is never used again.
+A handle is 63 bits, so that it is positive everywhere: kind (2), runtime (17), slot (22), generation (22). Runtimes
+take random numbers, and a slot begins with a random generation, so that a handle of another runtime or process is not
+taken for one of this. A slot whose generations are used up is never used again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SLOT_BITS = _GENERATION_BITS = 22
-_RUNTIME_BITS = 18
+_RUNTIME_BITS = 17
 _GENERATIONS = (1 << _GENERATION_BITS) - 1  # 0 is none
 
 
@@ -49,7 +49,7 @@ class SlotTable:
         import numpy as np
 
         self._kind, self._limit = kind, min(limit, 1 << _SLOT_BITS)
-        self._prefix = np.uint64(kind << 62 | runtime << (_SLOT_BITS + _GENERATION_BITS))
+        self._prefix = np.uint64(kind << 61 | runtime << (_SLOT_BITS + _GENERATION_BITS))
         record = [("generation", "<u4"), ("uses", "<u4"), ("live", "?"), *columns.items()]
         self.rows: NDArray[Any] = np.zeros(0, np.dtype(record))
         self._free: NDArray[np.int64] = np.empty(0, np.int64)

@@ -126,8 +126,16 @@ class MemoryTable:
         if isinstance(memory, Buffer):
             return self._add(doing, memory, 0, memory.nbytes, access, owned=False)
         try:
+            with memoryview(memory) as view:
+                nbytes = view.nbytes
+            if nbytes % self._page:
+                raise MemoryRefused(
+                    doing, f"an array of {nbytes} bytes, and drives use pages of {self._page}", "Use whole pages."
+                )
             buffer = self._device.register(memory)
-        except TuttiError as error:
+        except MemoryRefused:
+            raise
+        except (TuttiError, TypeError, ValueError) as error:
             raise MemoryRefused(doing, str(error), "Pass a buffer of this device, or a writable array.") from error
         try:
             return self._add(doing, buffer, 0, buffer.nbytes, access, owned=True)

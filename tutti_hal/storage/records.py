@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def request_dtype() -> np.dtype[Any]:
 
 
 def initial_dtype() -> np.dtype[Any]:
-    """How one request stands after submit, 2 bytes: ``status``, PENDING if it was accepted; else ``reason`` says why."""
+    """How one request stands after submit, 2 bytes: ``status``, PENDING if accepted; ``reason``, why it was not."""
     import numpy as np
 
     return np.dtype([("status", "u1"), ("reason", "u1")])
@@ -144,9 +145,14 @@ def _whole(name: str, value: ArrayLike) -> NDArray[np.uint64]:
     import numpy as np
 
     array = np.asarray(value)
+    if not array.size:
+        return np.zeros(array.shape, np.uint64)
+    if array.dtype.kind == "f" and isinstance(value, (list, tuple)):
+        # NumPy makes floats of a list with numbers on both sides of 2^63.
+        array = np.array(value, object)
     if array.dtype.kind == "O" or (array.dtype.kind == "i" and bool((array < 0).any())):
         try:
-            return np.array([int(v) for v in array.ravel()], np.uint64).reshape(array.shape)
+            return np.array([operator.index(v) for v in array.ravel()], np.uint64).reshape(array.shape)
         except (OverflowError, TypeError, ValueError):
             pass
     elif array.dtype.kind in "iu":

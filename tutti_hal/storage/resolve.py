@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tutti_hal.errors import StorageError, StripeInvalid, TargetMissing, TargetSizeWrong
 from tutti_hal.spec.nodes import near_miss
 from tutti_hal.storage import stripes
 from tutti_hal.storage.extents import make_extents
-from tutti_hal.storage.targets import Resolved, Watch
+from tutti_hal.storage.files import FileResolver
+from tutti_hal.storage.places import Leaf, Place
+from tutti_hal.storage.targets import Resolved
 from tutti_hal.storage.uri import Uri, parse
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tutti_hal.io_uring import Target
-    from tutti_hal.storage.drives import StorageDrive
-
-
-@dataclass(frozen=True)
-class Place:
-    """A drive as resolvers see it.
-
-    Attributes:
-        drive: the drive.
-        target: the ring's target of its namespace.
-    """
-
-    drive: StorageDrive
-    target: Target
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the namespace."""
-        return self.target.blocks * self.target.lba_bytes
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One member: its extents, length and block, and what watches over its file."""
-
-    extents: NDArray[np.void]
-    nbytes: int
-    block: int
-    watch: Watch | None = None
+#: Threads of a batch of opens at most, and items for which another thread pays.
+_THREADS, _EACH = 8, 64
 
 
 class Resolvers:
-    """The resolvers over the drives of a runtime. Thread safe: it holds nothing that changes.
+    """The resolvers over the drives of a runtime. Thread safe.
 
     Args:
         places: the drives, in their order.
@@ -61,18 +30,23 @@ class Resolvers:
         self._places = {place.drive.name: place for place in places}
         self._sources = {source: place for place in places if (source := place.drive.source) is not None}
 
-    def resolve(self, text: str) -> Resolved:
+    def resolve(self, text: str, files: FileResolver | None = None) -> Resolved:
         """What a URI leads to. The caller closes it, or hands it to a runtime.
+
+        Args:
+            text: the URI.
+            files: what finds files; None makes one.
 
         Raises:
             UriInvalid: it is none.
             TargetError: its subclass says why the target cannot be used.
         """
         uri = parse(text)
+        files = files or FileResolver(self._sources)
         with ExitStack() as opened:
             leaves = []
             for member in uri.members:
-                leaf = self._file(uri, member) if uri.of_files else self._raw(uri, member)
+                leaf = files.resolve(uri.doing, member, uri.writable) if uri.of_files else self._raw(uri, member)
                 if leaf.watch is not None:
                     opened.callback(leaf.watch.close)
                 leaves.append(leaf)
@@ -81,20 +55,31 @@ class Resolvers:
         return resolved
 
     def resolve_all(self, texts: Sequence[str]) -> list[Resolved | StorageError]:
-        """What URIs lead to, each for itself."""
-        found: list[Resolved | StorageError] = []
-        try:
-            for text in texts:
+        """What URIs lead to, each for itself; many are shared out among threads, which wait in system calls mostly."""
+        files = FileResolver(self._sources)
+        found: list[Resolved | StorageError | None] = [None] * len(texts)
+
+        def work(indices: range) -> None:
+            for index in indices:
                 try:
-                    found.append(self.resolve(text))
+                    found[index] = self.resolve(texts[index], files)
                 except StorageError as error:
-                    found.append(error)
+                    found[index] = error
+
+        workers = min(_THREADS, len(texts) // _EACH)
+        try:
+            if workers < 2:
+                work(range(len(texts)))
+            else:
+                with ThreadPoolExecutor(workers, "tutti-open") as pool:
+                    for done in [pool.submit(work, range(first, len(texts), workers)) for first in range(workers)]:
+                        done.result()
         except BaseException:
             for one in found:
                 if isinstance(one, Resolved):
                     one.close()
             raise
-        return found
+        return [one for one in found if one is not None]
 
     def _put_together(self, uri: Uri, leaves: list[Leaf]) -> Resolved:
         layout = None
@@ -145,8 +130,3 @@ class Resolvers:
                 uri.doing, f"{size} bytes at {offset}, and blocks of {block}", "Use multiples of the block."
             )
         return Leaf(make_extents([(0, offset, size)], place.target.row), size, block)
-
-    def _file(self, uri: Uri, path: str) -> Leaf:
-        from tutti_hal.storage.files import resolve_file
-
-        return resolve_file(uri.doing, path, self._sources)

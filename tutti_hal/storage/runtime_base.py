@@ -16,7 +16,8 @@ from tutti_hal.storage.handles import new_runtime_number
 from tutti_hal.storage.memory import Memory, MemoryTable
 from tutti_hal.storage.options import RuntimeOptions
 from tutti_hal.storage.outcomes import OpenOutcome, RuntimeState
-from tutti_hal.storage.resolve import Place, Resolvers
+from tutti_hal.storage.places import Place
+from tutti_hal.storage.resolve import Resolvers
 from tutti_hal.storage.targets import TargetInfo, TargetTable
 
 if TYPE_CHECKING:

@@ -68,6 +68,25 @@ def wait_for(holds: Callable[[], bool], what: str, limit_s: float = 20.0) -> Non
         time.sleep(0.01)
 
 
+def in_child(guest: Guest, body: Callable[[], None], what: str) -> None:
+    """Run checks in a child, which may give up its rights; Failed with what it says when one does not hold."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            body()
+        except BaseException as why:
+            os.write(writing, f"{type(why).__name__}: {why}".encode()[:1000])
+        os._exit(0)
+    os.close(writing)
+    said = b""
+    while piece := os.read(reading, 1000):
+        said += piece
+    os.close(reading)
+    os.waitpid(child, 0)
+    guest.equal(said.decode(), "", what)
+
+
 class Memory:
     """Bytes that a drive may reach: anonymous memory of this process, or a range of the stand-in's bar."""
 

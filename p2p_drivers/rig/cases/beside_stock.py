@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import mmap
 import os
+import shutil
 import signal
+import struct
+import subprocess
 import time
 from pathlib import Path
 
 from rig import p2p
 from rig.case import Guest, case
-from rig.qemu import GPU_BDF, Drive, Iommu, Machine, drive_bdf
+from rig.qemu import GPU_BDF, MIB, Drive, Iommu, Machine, drive_bdf, stamp
 
 ANY_IOMMU = tuple(Machine(iommu=each) for each in Iommu)
+
+# Two drives that serve, one with shadow doorbells, one that grants no more than its driver uses.
+SHADOW, FEW = 2, 3
+FOUR_DRIVES = Machine(drives=(Drive(), Drive(), Drive(shadow_doorbells=True), Drive(queues=2)))
 
 
 @case(ANY_IOMMU)
@@ -113,7 +122,7 @@ def requests_that_are_refused(guest: Guest) -> None:
         client.refuse(api.QueueDelete(queue=pair.handle), errno.ENOENT, "deleted twice")
 
 
-@case(Machine(drives=(Drive(), Drive())))
+@case(FOUR_DRIVES)
 def wrong_file_is_refused(guest: Guest) -> None:
     """The file of another drive, or one that is open for reading only, does not attach a drive."""
     with p2p.client(guest) as client:
@@ -136,19 +145,19 @@ def wrong_file_is_refused(guest: Guest) -> None:
             p2p.check_reads(guest, client.queue(drive.controller, rings), data, f"drive {number}", number)
 
 
-@case(Machine(drives=(Drive(shadow_doorbells=True),)))
+@case(FOUR_DRIVES)
 def shadow_doorbells_are_refused(guest: Guest) -> None:
     """A drive that takes doorbells from memory would ignore ours: it says so, and is refused."""
     with p2p.client(guest) as client:
-        error, answer = client.ask(client.attach_request())
+        error, answer = client.ask(client.attach_request(SHADOW))
         guest.equal((error, answer.refused), (errno.EOPNOTSUPP, int(client.uapi.Refused.SHADOW)), "attach")
 
 
-@case(Machine(drives=(Drive(queues=2),)))
+@case(FOUR_DRIVES)
 def no_spare_queue_is_said(guest: Guest) -> None:
     """A drive that granted only what its driver uses has none for us, and says so before and after."""
     with p2p.client(guest) as client:
-        drive = client.attach()
+        drive = client.attach(FEW)
         guest.equal((drive.queues_granted, drive.queues_spare), (2, 0), "the plan")
         rings = client.pin(p2p.Memory(p2p.GRANULE), drive.controller)
         error, answer = client.ask(client.queue_request(drive.controller, rings))
@@ -235,7 +244,7 @@ def reset_is_noticed(guest: Guest) -> None:
         p2p.check_reads(guest, client.queue(drive.controller, rings), data, "after resets")
 
 
-@case(fresh=True)
+@case()
 def unbind_takes_everything(guest: Guest) -> None:
     """The driver is unbound under a queue pair: events, no mapping of the doorbells stays; rebound, all works again."""
     with p2p.client(guest) as client:
@@ -352,35 +361,89 @@ def limits_hold(guest: Guest) -> None:
     Path(p2p.NODE).chmod(0o666)
     name = p2p.controller_name(0)
     Path(f"/dev/{name}").chmod(0o666)
-    child = os.fork()
-    if child == 0:
+
+    def without_rights() -> None:
         import resource
 
-        failed = 1
-        try:
-            resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
-            os.setgid(65534)
-            os.setuid(65534)
-            client = p2p.Client(guest)
-            drive = client.attach()
-            request, array = client.pin_request(p2p.Memory(2 << 20), [drive.controller])
-            client.refuse(request, errno.ENOMEM, "more than RLIMIT_MEMLOCK")
-            request, array = client.pin_request(p2p.Memory(p2p.GRANULE, gpu_offset=None), [drive.controller])
-            for _ in range(3):
-                client.must(request)
-            client.refuse(request, errno.EDQUOT, "a fourth pin")
-            request.provider, request.address = 2, 0
-            client.refuse(request, errno.EPERM, "the bar without CAP_SYS_RAWIO") if array else None
-            failed = 0
-        finally:
-            os._exit(failed)
-    guest.equal(os.waitpid(child, 0)[1], 0, "the unprivileged process's checks")
-    Path("/sys/module/tutti_p2p/parameters/require_admin").write_text("1")
-    child = os.fork()
-    if child == 0:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+        os.setgid(65534)
         os.setuid(65534)
         client = p2p.Client(guest)
-        error, _ = client.ask(client.attach_request())
-        os._exit(0 if error == errno.EPERM else 1)
-    guest.equal(os.waitpid(child, 0)[1], 0, "attach without CAP_SYS_ADMIN")
+        drive = client.attach()
+        request, array = client.pin_request(p2p.Memory(2 << 20), [drive.controller])
+        client.refuse(request, errno.ENOMEM, "more than RLIMIT_MEMLOCK")
+        small = p2p.Memory(p2p.GRANULE)
+        request, array = client.pin_request(small, [drive.controller])
+        for _ in range(3):
+            pin = client.must(request).pin
+        client.refuse(request, errno.EDQUOT, "a fourth pin")
+        client.must(client.uapi.Unpin(pin=pin))
+        request.provider, request.address = int(client.uapi.Provider.SIM), 0
+        client.refuse(request, errno.EPERM, "the bar without CAP_SYS_RAWIO")
+        del array
+
+    p2p.in_child(guest, without_rights, "a process without rights")
+    Path("/sys/module/tutti_p2p/parameters/require_admin").write_text("1")
+
+    def attach_only() -> None:
+        os.setuid(65534)
+        client = p2p.Client(guest)
+        client.refuse(client.attach_request(), errno.EPERM, "attach without CAP_SYS_ADMIN")
+
+    p2p.in_child(guest, attach_only, "a process that may not attach")
+    guest.equal(p2p.unload(), 0, "the module unloads")
+
+
+@case()
+def dmabuf_of_host_pages(guest: Guest) -> None:
+    """A dma-buf made of host pages is imported, in whole and from an offset, and read into; past its end is refused."""
+    if not Path("/dev/udmabuf").exists():
+        guest.skip("this kernel has no udmabuf")
+    with p2p.client(guest) as client:
+        api = client.uapi
+        drive = client.attach()
+        length = 1 << 20
+        memfd = os.memfd_create("data", os.MFD_ALLOW_SEALING)
+        os.truncate(memfd, length)
+        fcntl.fcntl(memfd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        with Path("/dev/udmabuf").open("rb+", buffering=0) as maker:
+            # UDMABUF_CREATE: memfd, flags, offset, size.
+            buffer = fcntl.ioctl(maker, 0x40187542, struct.pack("<IIQQ", memfd, 1, 0, length))
+        content = mmap.mmap(memfd, length)
+        rings = client.pin(p2p.Memory(p2p.GRANULE), drive.controller)
+        pair = client.queue(drive.controller, rings)
+        for offset in (0, 5 * p2p.PAGE):
+            request, array = client.pin_request(rings.memory, [drive.controller])
+            request.provider, request.fd, request.address = int(api.Provider.DMABUF), buffer, offset
+            request.length = length - offset
+            pin = client.must(request).pin
+            del array
+            runs = client.runs(pin, drive.controller)
+            guest.equal(sum(run.length for run in runs), length - offset, "bytes of all runs")
+            data = p2p.Pinned(pin, rings.memory, runs)
+            content[:] = bytes(length)
+            guest.equal(pair.read(data, 3 * MIB // 512), 0, "status of a read")
+            guest.equal(content[offset : offset + 64], stamp(0, 0, 3), f"bytes at offset {offset}")
+            guest.check(not any(content[:offset]), "nothing before it was written")
+        request, array = client.pin_request(rings.memory, [drive.controller])
+        request.provider, request.fd, request.address = int(api.Provider.DMABUF), buffer, length
+        client.refuse(request, errno.EINVAL, "past the end")
+        del array
+        os.close(buffer)
+
+
+@case()
+def the_c_example_reads(guest: Guest) -> None:
+    """The example in C compiles against the header and reads the first block."""
+    folder = Path(__file__).resolve().parents[2]
+    if shutil.which("gcc") is None:
+        guest.skip("no C compiler")
+    p2p.load()
+    program = Path("/tmp/read_block")
+    words = ["gcc", "-Wall", "-Werror", "-I", str(folder), "-o", str(program), str(folder / "examples/read_block.c")]
+    subprocess.run(words, check=True, timeout=60)
+    name = f"/dev/{p2p.controller_name(0)}"
+    ran = subprocess.run([program, drive_bdf(0), name], capture_output=True, text=True, timeout=30, check=False)
+    guest.equal(ran.returncode, 0, f"the example's end: {ran.stdout} {ran.stderr}")
+    guest.check(stamp(0, 0, 0)[:16].hex(" ") in ran.stdout, f"the first bytes: {ran.stdout}")
     guest.equal(p2p.unload(), 0, "the module unloads")

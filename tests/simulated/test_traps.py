@@ -23,7 +23,7 @@ from tutti_hal.errors import NumbersDiffer, SymbolMissing, TuttiError
 from tutti_hal.paths import package_file
 from tutti_hal.spec import load_spec
 
-ARCH = "mp_31"
+ARCHS = {"musa": "mp_31", "maca": "xcore1000", "hip": "gfx942"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Trap:
     path: tuple[str, ...]
     value: Any
     noticed: type[TuttiError] | str
+    vendor: str = "musa"
 
 
 TRAPS = {
@@ -42,6 +43,23 @@ TRAPS = {
     ),
     "a flag that means another": Trap(
         ("constants", "HostAllocFlags", "names"), {"Mapped": "musaHostAllocPortable"}, NumbersDiffer
+    ),
+    "one ability asked for by another's attribute": Trap(
+        ("attributes", "names", "GPUDirectRDMASupported"), "musaDevAttrGPUDirectRDMAWithMUSAVMMSupported", NumbersDiffer
+    ),
+    "a dma-buf asked for by another handle's attribute": Trap(
+        ("attributes", "names", "DmaBufSupported"),
+        "mcDeviceAttributeHandleTypePosixFileDescriptorSupported",
+        "alias/attributes",
+        "maca",
+    ),
+    "a fabric handle for a dma-buf": Trap(
+        ("constants", "MemRangeHandleType", "names", "DmaBufFd"),
+        "MU_MEM_HANDLE_TYPE_FABRIC",
+        "host/memory.export_dmabuf",
+    ),
+    "device memory that is pinned host memory": Trap(
+        ("host_api", "names", "Malloc"), "musaMallocHost", "alias/memory_kinds"
     ),
     "managed memory that is pinned host memory": Trap(
         ("host_api", "names", "MallocManaged"), "musaHostAlloc", "alias/memory_kinds"
@@ -53,19 +71,19 @@ TRAPS = {
 }
 
 
-def planted(folder: Path, *edits: RecordEdit) -> SubjectSpec:
-    """A subject whose record is MUSA's with these edits."""
-    copy = folder / "musa"
-    shutil.copytree(package_file("backends", "musa"), copy, ignore=shutil.ignore_patterns("__pycache__"))
+def planted(folder: Path, vendor: str, *edits: RecordEdit) -> SubjectSpec:
+    """A subject whose record is a vendor's with these edits."""
+    copy = folder / vendor
+    shutil.copytree(package_file("backends", vendor), copy, ignore=shutil.ignore_patterns("__pycache__"))
     table = edited(table_of(file_of(copy).read_text(encoding="utf-8")), edits)
     file_of(copy).write_text(text_of(table), encoding="utf-8")
-    return SubjectSpec("musa-sim", ARCH, record=str(copy))
+    return SubjectSpec(f"{vendor}-sim", ARCHS[vendor], record=str(copy))
 
 
 def verdict(spec: SubjectSpec, case: str) -> str:
     """The verdict of a case on a subject."""
     profile = profile_of(spec)
-    (instance,) = select(catalogue().instances({ARCH: facts_of(profile, ARCH)}), [case])
+    (instance,) = select(catalogue().instances({spec.arch: facts_of(profile, spec.arch)}), [case])
     subject = Subject(spec, profile)
     prepare(subject, instance)
     outcome = execute(subject, instance, instance.seed(1))
@@ -77,7 +95,7 @@ def verdict(spec: SubjectSpec, case: str) -> str:
 @pytest.mark.parametrize("name", TRAPS)
 def test_a_trap_is_noticed(name: str, tmp_path: Path) -> None:
     trap = TRAPS[name]
-    spec = planted(tmp_path, RecordEdit(trap.path, trap.value))
+    spec = planted(tmp_path, trap.vendor, RecordEdit(trap.path, trap.value))
     if isinstance(trap.noticed, str):
         assert verdict(spec, trap.noticed) == "FAIL"
     else:
@@ -85,5 +103,7 @@ def test_a_trap_is_noticed(name: str, tmp_path: Path) -> None:
             _ = Subject(spec).device
 
 
-def test_the_record_without_a_trap_passes(tmp_path: Path) -> None:
-    assert verdict(planted(tmp_path), "alias/memory_kinds") == "PASS"
+@pytest.mark.parametrize("vendor", ARCHS)
+def test_the_record_without_a_trap_passes(vendor: str, tmp_path: Path) -> None:
+    assert verdict(planted(tmp_path, vendor), "alias/memory_kinds") == "PASS"
+    assert verdict(SubjectSpec(f"{vendor}-sim", ARCHS[vendor]), "alias/attributes") == "PASS"

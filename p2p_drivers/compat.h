@@ -68,14 +68,16 @@ static inline void tutti_resv_wait(struct dma_resv *resv)
 }
 
 /* One entry for pages that touch, none longer than @max bytes. */
-static inline int tutti_sg_from_pages(struct sg_table *table, struct page **pages, unsigned int count, unsigned int max)
+static inline int tutti_sg_from_pages(struct sg_table *table, struct page **pages,
+				      unsigned int count, unsigned int max)
 {
+	unsigned long bytes = (unsigned long)count << PAGE_SHIFT;
+
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0)
-	return sg_alloc_table_from_pages_segment(table, pages, count, 0, (unsigned long)count << PAGE_SHIFT, max,
-						 GFP_KERNEL);
+	return sg_alloc_table_from_pages_segment(table, pages, count, 0, bytes, max, GFP_KERNEL);
 #else
-	return PTR_ERR_OR_ZERO(__sg_alloc_table_from_pages(table, pages, count, 0, (unsigned long)count << PAGE_SHIFT,
-							   max, NULL, 0, GFP_KERNEL));
+	return PTR_ERR_OR_ZERO(__sg_alloc_table_from_pages(table, pages, count, 0, bytes, max,
+							   NULL, 0, GFP_KERNEL));
 #endif
 }
 

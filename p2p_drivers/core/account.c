@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What each user holds, and how much that may be. Host memory is charged to RLIMIT_MEMLOCK besides (host.c). */
+/*
+ * What each user holds, and how much that may be. Host memory is charged to RLIMIT_MEMLOCK
+ * besides (host.c).
+ */
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/module.h>
@@ -85,7 +88,8 @@ int tutti_user_charge(struct tutti_user *user, u64 pins, u64 bytes, u64 queues)
 
 	mutex_lock(&users_lock);
 	if ((exceeds(user->pins, pins, max_pins) || exceeds(user->bytes, bytes, max_bytes) ||
-	     exceeds(user->queues, queues, max_queues)) && !capable(CAP_SYS_RESOURCE)) {
+	     exceeds(user->queues, queues, max_queues)) &&
+	    !capable(CAP_SYS_RESOURCE)) {
 		error = -EDQUOT;
 	} else {
 		user->pins += pins;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where the driver keeps its admin queue. Its structures are private, so the queue is found in ways that know no layout, and
- * they must agree:
+ * Where the driver keeps its admin queue. Its structures are private, so the queue is found in
+ * ways that know no layout, and they must agree:
  *
- *  1. The driver is made to send a command (Get Features, which is wanted anyway), and a probe notes which queue it uses.
- *  2. The driver's structure of this controller holds that queue, and the queue's own set of tags, as members.
- *  3. When user space read the offsets from the kernel's type data (BTF): these members lie at those offsets.
+ *  1. The driver is made to send a command (Get Features, which is wanted anyway), and a probe
+ *     notes which queue it uses.
+ *  2. The driver's structure of this controller holds that queue, and the queue's own set of
+ *     tags, as members.
+ *  3. When user space read the offsets from the kernel's type data (BTF): these members lie at
+ *     those offsets.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -15,12 +18,15 @@
 
 #include "core.h"
 
-/* Exported by nvme_core; the type of the last member differs between kernels, its size as a pointer does not. */
-int nvme_get_features(struct nvme_ctrl *ctrl, unsigned int fid, unsigned int dword11, void *buffer, size_t length,
-		      void *result);
+/*
+ * Exported by nvme_core; the type of the last member differs between kernels, its size as a
+ * pointer does not.
+ */
+int nvme_get_features(struct nvme_ctrl *ctrl, unsigned int fid, unsigned int dword11, void *buffer,
+		      size_t length, void *result);
 
 /* Far less than the driver's structure is long; its first members are meant. */
-#define SCANNED	512
+#define SCANNED 512
 
 static DEFINE_MUTEX(probe_lock);
 
@@ -39,7 +45,8 @@ static int note_queue(struct kprobe *probe, struct pt_regs *registers)
 /* By the command that the driver sends. Also how many queues the controller granted to it. */
 static struct request_queue *by_command(struct nvme_ctrl *nvme, u32 *granted, u32 *refused)
 {
-	struct kprobe probe = { .symbol_name = "__nvme_submit_sync_cmd", .pre_handler = note_queue };
+	struct kprobe probe = { .symbol_name = "__nvme_submit_sync_cmd",
+				.pre_handler = note_queue };
 	struct request_queue *queue = NULL;
 	u64 result = 0;
 	int error;
@@ -91,8 +98,9 @@ static bool holds(struct nvme_ctrl *nvme, const void *pointer, u32 offset)
  *
  * Costs one admin command. May sleep. Return: the queue, valid while the structure is; NULL.
  */
-struct request_queue *tutti_admin_queue_find(struct nvme_ctrl *nvme, const struct tutti_p2p_attach *argument,
-					     u32 *granted, u32 *refused)
+struct request_queue *tutti_admin_queue_find(struct nvme_ctrl *nvme,
+					     const struct tutti_p2p_attach *argument, u32 *granted,
+					     u32 *refused)
 {
 	struct request_queue *queue;
 	struct blk_mq_tag_set *tags = NULL;
@@ -102,7 +110,8 @@ struct request_queue *tutti_admin_queue_find(struct nvme_ctrl *nvme, const struc
 	if (*refused)
 		return NULL;
 	if (!queue || copy_from_kernel_nofault(&tags, &queue->tag_set, sizeof(tags)) || !tags ||
-	    !holds(nvme, queue, argument->btf_admin_q) || !holds(nvme, tags, argument->btf_admin_tagset)) {
+	    !holds(nvme, queue, argument->btf_admin_q) ||
+	    !holds(nvme, tags, argument->btf_admin_tagset)) {
 		*refused = TUTTI_P2P_REFUSED_ADMIN_QUEUE;
 		return NULL;
 	}

@@ -159,7 +159,8 @@ static long negotiate(struct tutti_client *client, void *argument)
 {
 	struct tutti_p2p_negotiate *version = argument;
 
-	if (version->reserved[0] || version->reserved[1] || version->version_min > version->version_max)
+	if (version->reserved[0] || version->reserved[1] ||
+	    version->version_min > version->version_max)
 		return -EINVAL;
 	if (client->version)
 		return -EALREADY;
@@ -174,7 +175,9 @@ static long negotiate(struct tutti_client *client, void *argument)
 /* What a successful request made is taken back when its answer cannot be written. */
 static void undo_attach(struct tutti_client *client, const void *argument)
 {
-	struct tutti_p2p_detach detach = { .controller = ((const struct tutti_p2p_attach *)argument)->controller };
+	struct tutti_p2p_detach detach = {
+		.controller = ((const struct tutti_p2p_attach *)argument)->controller
+	};
 
 	tutti_controller_detach(client, &detach);
 }
@@ -191,7 +194,9 @@ static void undo_pin(struct tutti_client *client, const void *argument)
 
 static void undo_queue(struct tutti_client *client, const void *argument)
 {
-	struct tutti_p2p_queue_delete queue = { .queue = ((const struct tutti_p2p_queue_create *)argument)->queue };
+	struct tutti_p2p_queue_delete queue = {
+		.queue = ((const struct tutti_p2p_queue_create *)argument)->queue
+	};
 
 	mutex_lock(&client->lock);
 	tutti_queue_delete(client, &queue);
@@ -267,8 +272,12 @@ static long tutti_ioctl(struct file *file, unsigned int command, unsigned long u
 
 /* ---- mappings ---- */
 
-/* Under map_lock: where the doorbells of a live queue pair begin, as a page number, and how many pages; 0 pages when lost. */
-static unsigned long doorbells(struct tutti_client *client, unsigned long offset, unsigned long *pages)
+/*
+ * Under map_lock: where the doorbells of a live queue pair begin, as a page number, and how
+ * many pages; 0 pages when lost.
+ */
+static unsigned long doorbells(struct tutti_client *client, unsigned long offset,
+			       unsigned long *pages)
 {
 	struct tutti_queue *queue = NULL;
 	unsigned long first, end;
@@ -312,7 +321,8 @@ static int map_doorbells(struct tutti_client *client, struct vm_area_struct *vma
 	unsigned long pages, pfn, i;
 	int error = -EINVAL;
 
-	if ((((u64)vma->vm_pgoff << PAGE_SHIFT) & (BIT_ULL(TUTTI_DOORBELL_SHIFT) - 1)) || (vma->vm_flags & VM_EXEC))
+	if ((((u64)vma->vm_pgoff << PAGE_SHIFT) & (BIT_ULL(TUTTI_DOORBELL_SHIFT) - 1)) ||
+	    (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
 	tutti_vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
@@ -322,7 +332,8 @@ static int map_doorbells(struct tutti_client *client, struct vm_area_struct *vma
 	if (pages && length == pages << PAGE_SHIFT) {
 		error = 0;
 		for (i = 0; i < pages && !error; i++)
-			if (vmf_insert_pfn(vma, vma->vm_start + (i << PAGE_SHIFT), pfn + i) != VM_FAULT_NOPAGE)
+			if (vmf_insert_pfn(vma, vma->vm_start + (i << PAGE_SHIFT), pfn + i) !=
+			    VM_FAULT_NOPAGE)
 				error = -ENOMEM;
 	}
 	mutex_unlock(&client->map_lock);
@@ -346,8 +357,9 @@ static int tutti_mmap(struct file *file, struct vm_area_struct *vma)
 }
 
 /*
- * Doorbells of live queue pairs come back by a page fault, those of lost ones do not. An mmap() that looked before a queue
- * pair was lost is not in the list of mappings until it ends; it holds mmap_lock until then.
+ * Doorbells of live queue pairs come back by a page fault, those of lost ones do not. An mmap()
+ * that looked before a queue pair was lost is not in the list of mappings until it ends; it
+ * holds mmap_lock until then.
  */
 static void zap_doorbells(struct work_struct *work)
 {
@@ -363,7 +375,7 @@ static void zap_doorbells(struct work_struct *work)
 
 /* ---- begin and end ---- */
 
-static const struct address_space_operations no_operations = { };
+static const struct address_space_operations no_operations = {};
 
 static int tutti_open(struct inode *inode, struct file *file)
 {

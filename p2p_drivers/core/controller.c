@@ -14,11 +14,14 @@
 
 static bool require_admin = true;
 module_param(require_admin, bool, 0644);
-MODULE_PARM_DESC(require_admin, "attaching a drive needs CAP_SYS_ADMIN (default); else a writable /dev/nvmeN is enough");
+MODULE_PARM_DESC(
+	require_admin,
+	"attaching a drive needs CAP_SYS_ADMIN (default); else a writable /dev/nvmeN is enough");
 
 /* Exported by nvme_core, declared in its private header only. */
 struct nvme_ctrl *nvme_ctrl_from_file(struct file *file);
-int nvme_submit_sync_cmd(struct request_queue *queue, struct nvme_command *command, void *buffer, unsigned int length);
+int nvme_submit_sync_cmd(struct request_queue *queue, struct nvme_command *command, void *buffer,
+			 unsigned int length);
 int nvme_reset_ctrl(struct nvme_ctrl *nvme);
 
 static LIST_HEAD(controllers);
@@ -33,7 +36,8 @@ static bool attribute(struct device *device, const char *name, char *page)
 
 	for (group = device->groups; group && *group; group++) {
 		for (each = (*group)->attrs; each && *each; each++) {
-			struct device_attribute *found = container_of(*each, struct device_attribute, attr);
+			struct device_attribute *found =
+				container_of(*each, struct device_attribute, attr);
 
 			if (!strcmp((*each)->name, name) && found->show)
 				return found->show(device, found, page) > 0;
@@ -51,7 +55,8 @@ static bool attribute(struct device *device, const char *name, char *page)
 bool tutti_controller_is_live(struct tutti_controller *controller)
 {
 	char *page = (char *)__get_free_page(GFP_KERNEL | __GFP_ZERO);
-	bool live = page && attribute(controller->device, "state", page) && sysfs_streq(page, "live");
+	bool live = page && attribute(controller->device, "state", page) &&
+		    sysfs_streq(page, "live");
 
 	free_page((unsigned long)page);
 	return live;
@@ -69,7 +74,8 @@ u32 tutti_controller_stock(struct tutti_controller *controller)
 	u32 count = 0;
 
 	/* The admin queue is counted, too. */
-	if (page && attribute(controller->device, "queue_count", page) && !kstrtou32(strim(page), 10, &count) && count)
+	if (page && attribute(controller->device, "queue_count", page) &&
+	    !kstrtou32(strim(page), 10, &count) && count)
 		count--;
 	free_page((unsigned long)page);
 	return count;
@@ -83,7 +89,8 @@ u32 tutti_controller_stock(struct tutti_controller *controller)
  */
 bool tutti_controller_present(struct tutti_controller *controller)
 {
-	return pci_device_is_present(controller->pdev) && readl(controller->registers + NVME_REG_CSTS) != ~0U;
+	return pci_device_is_present(controller->pdev) &&
+	       readl(controller->registers + NVME_REG_CSTS) != ~0U;
 }
 
 /**
@@ -105,12 +112,14 @@ int tutti_controller_admin(struct tutti_controller *controller, struct nvme_comm
  * tutti_controller_fence() - stop a drive that does not answer
  * @controller: the controller, its lock held
  *
- * The last resort before memory is given away: the function may not start a transfer any more. The driver's own commands
- * stop with it; its reset, which is asked for, makes it master of the bus again, without our queue pairs.
+ * The last resort before memory is given away: the function may not start a transfer any more.
+ * The driver's own commands stop with it; its reset, which is asked for, makes it master of the
+ * bus again, without our queue pairs.
  */
 void tutti_controller_fence(struct tutti_controller *controller)
 {
-	dev_err(controller->device, "tutti_p2p: the drive does not let go of a queue pair; its transfers are stopped\n");
+	dev_err(controller->device, "tutti_p2p: the drive does not let go of a queue pair; its "
+				    "transfers are stopped\n");
 	pci_clear_master(controller->pdev);
 	nvme_reset_ctrl(controller->nvme);
 }
@@ -118,8 +127,9 @@ void tutti_controller_fence(struct tutti_controller *controller)
 /* ---- resets ---- */
 
 /*
- * A controller that was switched off has forgotten our queue pairs, and nobody tells. The driver's two exported functions
- * for it are called from its other module, so that they are never inlined.
+ * A controller that was switched off has forgotten our queue pairs, and nobody tells. The
+ * driver's two exported functions for it are called from its other module, so that they are
+ * never inlined.
  */
 static int note_reset(struct kprobe *probe, struct pt_regs *registers)
 {
@@ -162,13 +172,14 @@ static int is_nvme(struct device *device, void *found)
 /* Whether the drive takes doorbells from the page that is mapped. */
 static u32 check_identity(struct tutti_controller *controller)
 {
-	struct nvme_command command = { };
+	struct nvme_command command = {};
 	struct nvme_id_ctrl *identity = kzalloc(sizeof(*identity), GFP_KERNEL);
 	u32 refused = TUTTI_P2P_REFUSED_NOTHING;
 
 	command.identify.opcode = nvme_admin_identify;
 	command.identify.cns = NVME_ID_CNS_CTRL;
-	if (!identity || nvme_submit_sync_cmd(controller->admin_q, &command, identity, sizeof(*identity)))
+	if (!identity ||
+	    nvme_submit_sync_cmd(controller->admin_q, &command, identity, sizeof(*identity)))
 		refused = TUTTI_P2P_REFUSED_STATE;
 	else if (le16_to_cpu(identity->oacs) & BIT(8))
 		refused = TUTTI_P2P_REFUSED_SHADOW;
@@ -228,8 +239,10 @@ void tutti_controller_put(struct tutti_controller *controller)
 }
 
 /* Under the lock of the function. On failure *refused says why. */
-static struct tutti_controller *controller_begin(struct pci_dev *pdev, struct device *device, struct file *file,
-						 const struct tutti_p2p_attach *argument, u32 *refused)
+static struct tutti_controller *controller_begin(struct pci_dev *pdev, struct device *device,
+						 struct file *file,
+						 const struct tutti_p2p_attach *argument,
+						 u32 *refused)
 {
 	struct tutti_controller *controller = kzalloc(sizeof(*controller), GFP_KERNEL);
 
@@ -250,7 +263,8 @@ static struct tutti_controller *controller_begin(struct pci_dev *pdev, struct de
 	*refused = check_registers(controller);
 	if (*refused)
 		goto out_refused;
-	controller->admin_q = tutti_admin_queue_find(controller->nvme, argument, &controller->granted, refused);
+	controller->admin_q =
+		tutti_admin_queue_find(controller->nvme, argument, &controller->granted, refused);
 	if (!controller->admin_q)
 		goto out_refused;
 	*refused = check_identity(controller);
@@ -296,8 +310,8 @@ static long attach(struct tutti_client *client, struct pci_dev *pdev, struct fil
 	if (client->ended)
 		return -ESHUTDOWN;
 	argument->refused = TUTTI_P2P_REFUSED_DRIVER;
-	if (pdev->class != PCI_CLASS_STORAGE_EXPRESS ||
-	    !pdev->driver || strcmp(pdev->driver->name, "nvme"))
+	if (pdev->class != PCI_CLASS_STORAGE_EXPRESS || !pdev->driver ||
+	    strcmp(pdev->driver->name, "nvme"))
 		return -EOPNOTSUPP;
 	device_for_each_child(&pdev->dev, &device, is_nvme);
 	if (!device)
@@ -328,8 +342,8 @@ static long attach(struct tutti_client *client, struct pci_dev *pdev, struct fil
 	if (!attachment)
 		goto out_controller;
 	attachment->controller = controller;
-	error = xa_alloc_cyclic(&client->controllers, &handle, attachment, TUTTI_HANDLES, &client->next_controller,
-				GFP_KERNEL);
+	error = xa_alloc_cyclic(&client->controllers, &handle, attachment, TUTTI_HANDLES,
+				&client->next_controller, GFP_KERNEL);
 	if (error < 0)
 		goto out_attachment;
 	client->nr_controllers++;
@@ -346,7 +360,8 @@ static long attach(struct tutti_client *client, struct pci_dev *pdev, struct fil
 	mutex_lock(&controller->lock);
 	argument->queues_ours = controller->nr_qids;
 	mutex_unlock(&controller->lock);
-	argument->queues_spare = controller->granted -
+	argument->queues_spare =
+		controller->granted -
 		min(controller->granted, argument->queues_stock + argument->queues_ours);
 	strscpy(argument->name, dev_name(device), sizeof(argument->name));
 	put_device(device);
@@ -375,7 +390,8 @@ long tutti_controller_attach(struct tutti_client *client, void *argument)
 	struct file *file;
 	long error;
 
-	if (attachment->flags || attachment->reserved0 || memchr_inv(attachment->reserved, 0, sizeof(attachment->reserved)))
+	if (attachment->flags || attachment->reserved0 ||
+	    memchr_inv(attachment->reserved, 0, sizeof(attachment->reserved)))
 		return -EINVAL;
 	attachment->refused = TUTTI_P2P_REFUSED_KERNEL;
 	if (!watches_resets)
@@ -526,7 +542,9 @@ int tutti_controllers_init(void)
 
 	watches_resets = !error;
 	if (error)
-		pr_warn("tutti_p2p: resets of drives cannot be watched (%d): no drive will be attached\n", error);
+		pr_warn("tutti_p2p: resets of drives cannot be watched (%d): no drive will be "
+			"attached\n",
+			error);
 	error = bus_register_notifier(&pci_bus_type, &bus_notifier);
 	if (error && watches_resets)
 		unregister_kprobes(probes, ARRAY_SIZE(probes));

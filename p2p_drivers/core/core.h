@@ -4,9 +4,9 @@
  *
  * Locks, outer first:
  *
- *   device_lock of a drive's PCI function	(its driver does not change; the kernel holds it when it unbinds)
+ *   device_lock of a drive's PCI function	(held by the kernel when its driver is unbound)
  *   tutti_lock					(the lists of clients and of controllers)
- *   tutti_client.lock				(everything that a client made; held around a provider's operations)
+ *   tutti_client.lock				(what it made; around a provider's operations)
  *   mmap_lock, locks of a memory's owner, dma_resv
  *   tutti_controller.lock			(queue pairs, their ids, admin commands)
  *   tutti_client.map_lock			(whether a queue pair's doorbells may be mapped)
@@ -135,7 +135,8 @@ struct tutti_client {
  * @stride: bytes between two doorbells
  * @page_size: by CC.MPS
  * @max_entries: of a queue
- * @resets: counts how often the driver switched the controller off or on; a queue pair of another count is gone
+ * @resets: counts how often the driver switched the controller off or on; a queue pair of
+ *	another count is gone
  * @reset_work: tells the clients
  * @lock: the members below, and admin commands
  * @queues: of all clients, in any state
@@ -198,7 +199,12 @@ struct tutti_pin {
  * @TUTTI_QUEUE_STOPPING: doorbells are being taken away, then the controller lets go of it
  * @TUTTI_QUEUE_STOPPED: the controller has let go of it
  */
-enum tutti_queue_state { TUTTI_QUEUE_NEW, TUTTI_QUEUE_LIVE, TUTTI_QUEUE_STOPPING, TUTTI_QUEUE_STOPPED };
+enum tutti_queue_state {
+	TUTTI_QUEUE_NEW,
+	TUTTI_QUEUE_LIVE,
+	TUTTI_QUEUE_STOPPING,
+	TUTTI_QUEUE_STOPPED,
+};
 
 /**
  * struct tutti_queue - a client's queue pair
@@ -265,7 +271,8 @@ u32 tutti_controller_stock(struct tutti_controller *controller);
 void tutti_controller_fence(struct tutti_controller *controller);
 
 /* admin_queue.c: where the driver keeps its admin queue */
-struct request_queue *tutti_admin_queue_find(struct nvme_ctrl *nvme, const struct tutti_p2p_attach *argument,
+struct request_queue *tutti_admin_queue_find(struct nvme_ctrl *nvme,
+					     const struct tutti_p2p_attach *argument,
 					     u32 *granted, u32 *refused);
 
 /* queue.c: queue pairs */

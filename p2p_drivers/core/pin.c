@@ -15,7 +15,8 @@
  * @bus: address that the function uses
  * @length: bytes
  *
- * From within &tutti_provider.map only. Grows by what is contiguous in virtual memory, never in physical.
+ * From within &tutti_provider.map only. Grows by what is contiguous in virtual memory, never in
+ * physical.
  * Return: 0; -EINVAL for an empty run or one that wraps, -ENOMEM.
  */
 int tutti_mapping_add(struct tutti_mapping *mapping, u64 bus, u64 length)
@@ -25,7 +26,8 @@ int tutti_mapping_add(struct tutti_mapping *mapping, u64 bus, u64 length)
 	size_t capacity;
 	u64 end;
 
-	if (!length || check_add_overflow(bus, length - 1, &end) || check_add_overflow(mapping->bytes, length, &end))
+	if (!length || check_add_overflow(bus, length - 1, &end) ||
+	    check_add_overflow(mapping->bytes, length, &end))
 		return -EINVAL;
 	mapping->bytes = end;
 	if (last && last->bus + last->length == bus) {
@@ -34,7 +36,7 @@ int tutti_mapping_add(struct tutti_mapping *mapping, u64 bus, u64 length)
 	}
 	if (mapping->nr_runs == mapping->capacity) {
 		capacity = mapping->capacity ? 2 * mapping->capacity : 16;
-		grown = kvmalloc_array(capacity, sizeof(*grown), GFP_KERNEL);
+		grown = kvmalloc_array(capacity, sizeof(*grown), GFP_KERNEL | __GFP_NOWARN);
 		if (!grown)
 			return -ENOMEM;
 		memcpy(grown, mapping->runs, mapping->nr_runs * sizeof(*grown));
@@ -51,14 +53,16 @@ EXPORT_SYMBOL_GPL(tutti_mapping_add);
  * tutti_memory_revoke() - the owner takes a memory away
  * @memory: which
  *
- * provider.h says what may be held, and what follows from the answer. Every queue pair of the client on a controller that
- * could reach the memory is stopped: which of their commands name it cannot be known.
+ * provider.h says what may be held, and what follows from the answer. Every queue pair of the
+ * client on a controller that could reach the memory is stopped: which of their commands name
+ * it cannot be known.
  * Return: true when the memory is the provider's from here on.
  */
 bool tutti_memory_revoke(struct tutti_memory *memory)
 {
 	struct tutti_pin *pin = container_of(memory, struct tutti_pin, memory);
-	bool ours = atomic_cmpxchg(&memory->state, TUTTI_MEMORY_LIVE, TUTTI_MEMORY_REVOKED) == TUTTI_MEMORY_LIVE;
+	bool ours = atomic_cmpxchg(&memory->state, TUTTI_MEMORY_LIVE, TUTTI_MEMORY_REVOKED) ==
+		    TUTTI_MEMORY_LIVE;
 	u32 i;
 
 	if (ours)
@@ -104,7 +108,8 @@ static void give_back(struct tutti_pin *pin)
 	struct tutti_memory *memory = &pin->memory;
 	u32 i;
 
-	if (atomic_cmpxchg(&memory->state, TUTTI_MEMORY_LIVE, TUTTI_MEMORY_RELEASING) == TUTTI_MEMORY_REVOKED) {
+	if (atomic_cmpxchg(&memory->state, TUTTI_MEMORY_LIVE, TUTTI_MEMORY_RELEASING) ==
+	    TUTTI_MEMORY_REVOKED) {
 		memory->provider->forget(memory);
 		return;
 	}
@@ -128,7 +133,10 @@ static void pin_free(struct tutti_pin *pin)
 	kvfree(pin);
 }
 
-/* Controllers by their handles, each once and none that is gone. Counts in pin->nr_pinned as it takes references. */
+/*
+ * Controllers by their handles, each once and none that is gone. Counts in pin->nr_pinned as it
+ * takes references.
+ */
 static long name_controllers(struct tutti_pin *pin, u32 count, const u32 __user *handles)
 {
 	struct tutti_pinned *pinned;
@@ -172,7 +180,10 @@ static long pin_memory(struct tutti_pin *pin)
 		if (error)
 			break;
 		pinned->ended = false;
-		/* An owner that reports less than was asked for would let a drive write elsewhere. */
+		/*
+		 * An owner that reports less than was asked for would let a drive write
+		 * elsewhere.
+		 */
 		if (pinned->mapping.bytes != memory->length)
 			error = -EREMOTEIO;
 	}
@@ -224,10 +235,12 @@ long tutti_pin_create(struct tutti_client *client, void *argument)
 	pin->memory.fd = request->fd;
 	INIT_LIST_HEAD(&pin->memory.mappings);
 	tutti_event_init(&pin->event, TUTTI_P2P_EVENT_PIN, 0);
-	error = name_controllers(pin, request->nr_controllers, u64_to_user_ptr(request->controllers));
+	error = name_controllers(pin, request->nr_controllers,
+				 u64_to_user_ptr(request->controllers));
 	if (error)
 		goto out_pin;
-	error = xa_alloc_cyclic(&client->pins, &handle, NULL, TUTTI_HANDLES, &client->next_pin, GFP_KERNEL);
+	error = xa_alloc_cyclic(&client->pins, &handle, NULL, TUTTI_HANDLES, &client->next_pin,
+				GFP_KERNEL);
 	if (error < 0)
 		goto out_pin;
 	pin->handle = handle;

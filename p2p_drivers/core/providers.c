@@ -35,8 +35,8 @@ static int add(const struct tutti_provider *provider)
 	struct registered *entry;
 	int error;
 
-	if (!provider->name || strlen(provider->name) > 15 || !provider->get || !provider->map || !provider->unmap ||
-	    !provider->put || provider->revokes != !!provider->forget)
+	if (!provider->name || strlen(provider->name) > 15 || !provider->get || !provider->map ||
+	    !provider->unmap || !provider->put || provider->revokes != !!provider->forget)
 		return -EINVAL;
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL);
 	if (!entry)
@@ -70,9 +70,11 @@ static void drop(u32 id)
 
 /**
  * tutti_provider_register() - a module brings a kind of memory
- * @provider: valid until tutti_provider_unregister(); its id is TUTTI_P2P_PROVIDER_FOREIGN or more
+ * @provider: valid until tutti_provider_unregister(); its id is TUTTI_P2P_PROVIDER_FOREIGN or
+ *	more
  *
- * May sleep. Return: 0; -EINVAL for an incomplete table, -EEXIST when the id is taken, or what its init() said.
+ * May sleep. Return: 0; -EINVAL for an incomplete table, -EEXIST when the id is taken, or what
+ * its init() said.
  */
 int tutti_provider_register(const struct tutti_provider *provider)
 {
@@ -173,7 +175,8 @@ int tutti_providers_init(void)
 			return error;
 		}
 		if (error)
-			pr_warn("tutti_p2p: provider %s is left out: %d\n", built_in[i]->name, error);
+			pr_warn("tutti_p2p: provider %s is left out: %d\n", built_in[i]->name,
+				error);
 	}
 	return 0;
 }

@@ -6,14 +6,14 @@
 
 #include "core.h"
 
-#define SQE_BYTES	64
-#define CQE_BYTES	16
+#define SQE_BYTES 64
+#define CQE_BYTES 16
 
 /* ---- commands ---- */
 
 static int create_cq(struct tutti_controller *controller, u16 qid, u64 bus, u32 entries)
 {
-	struct nvme_command command = { };
+	struct nvme_command command = {};
 
 	command.create_cq.opcode = nvme_admin_create_cq;
 	command.create_cq.prp1 = cpu_to_le64(bus);
@@ -25,7 +25,7 @@ static int create_cq(struct tutti_controller *controller, u16 qid, u64 bus, u32 
 
 static int create_sq(struct tutti_controller *controller, u16 qid, u64 bus, u32 entries)
 {
-	struct nvme_command command = { };
+	struct nvme_command command = {};
 
 	command.create_sq.opcode = nvme_admin_create_sq;
 	command.create_sq.prp1 = cpu_to_le64(bus);
@@ -36,9 +36,9 @@ static int create_sq(struct tutti_controller *controller, u16 qid, u64 bus, u32 
 	return tutti_controller_admin(controller, &command);
 }
 
-static int delete(struct tutti_controller *controller, u8 opcode, u16 qid)
+static int delete_queue(struct tutti_controller *controller, u8 opcode, u16 qid)
 {
-	struct nvme_command command = { };
+	struct nvme_command command = {};
 
 	command.delete_queue.opcode = opcode;
 	command.delete_queue.qid = cpu_to_le16(qid);
@@ -55,8 +55,9 @@ static bool on_controller(struct tutti_queue *queue)
 }
 
 /*
- * Make the controller let go: after a successful Delete I/O Submission Queue none of its commands is in flight. A queue
- * that is not known was forgotten by a reset. Anything else, while no reset came in between: force.
+ * Make the controller let go: after a successful Delete I/O Submission Queue none of its
+ * commands is in flight. A queue that is not known was forgotten by a reset. Anything else,
+ * while no reset came in between: force.
  */
 static void let_go(struct tutti_queue *queue)
 {
@@ -64,9 +65,10 @@ static void let_go(struct tutti_queue *queue)
 	int sq, cq;
 
 	if (on_controller(queue)) {
-		sq = delete(controller, nvme_admin_delete_sq, queue->qid);
-		cq = delete(controller, nvme_admin_delete_cq, queue->qid);
-		if (((sq && sq != NVME_SC_QID_INVALID) || (cq && cq != NVME_SC_QID_INVALID && cq != NVME_SC_CQ_INVALID)) &&
+		sq = delete_queue(controller, nvme_admin_delete_sq, queue->qid);
+		cq = delete_queue(controller, nvme_admin_delete_cq, queue->qid);
+		if (((sq && sq != NVME_SC_QID_INVALID) ||
+		     (cq && cq != NVME_SC_QID_INVALID && cq != NVME_SC_CQ_INVALID)) &&
 		    on_controller(queue))
 			tutti_controller_fence(controller);
 	}
@@ -84,7 +86,8 @@ static void hide(struct tutti_queue *queue)
 	queue_work(system_unbound_wq, &queue->client->zap);
 }
 
-static void stop_some(struct tutti_controller *controller, struct tutti_client *client, bool only_lost, u32 cause)
+static void stop_some(struct tutti_controller *controller, struct tutti_client *client,
+		      bool only_lost, u32 cause)
 {
 	struct tutti_queue *queue;
 
@@ -113,7 +116,8 @@ static void stop_some(struct tutti_controller *controller, struct tutti_client *
  * @client: whose, or NULL for all
  * @cause: TUTTI_P2P_CAUSE_*
  *
- * Sleeps; allocates nothing; may be called with locks of a memory's owner held. On return no command of them is in flight.
+ * Sleeps; allocates nothing; may be called with locks of a memory's owner held. On return no
+ * command of them is in flight.
  */
 void tutti_queues_stop(struct tutti_controller *controller, struct tutti_client *client, u32 cause)
 {
@@ -208,7 +212,8 @@ void tutti_queue_delete_all(struct tutti_client *client, struct tutti_controller
 /* ---- the beginning ---- */
 
 /* Where a ring lies on the bus: in one run, at a multiple of the controller's page size. */
-static long place_ring(struct tutti_pin *pin, struct tutti_controller *controller, u64 offset, u64 bytes, u64 *bus)
+static long place_ring(struct tutti_pin *pin, struct tutti_controller *controller, u64 offset,
+		       u64 bytes, u64 *bus)
 {
 	struct tutti_pinned *pinned = tutti_pin_for(pin, controller);
 	u64 end;
@@ -223,7 +228,10 @@ static long place_ring(struct tutti_pin *pin, struct tutti_controller *controlle
 
 		if (offset < run->length) {
 			*bus = run->bus + offset;
-			return bytes <= run->length - offset && IS_ALIGNED(*bus, controller->page_size) ? 0 : -EOPNOTSUPP;
+			if (bytes > run->length - offset ||
+			    !IS_ALIGNED(*bus, controller->page_size))
+				return -EOPNOTSUPP;
+			return 0;
 		}
 		offset -= run->length;
 	}
@@ -231,8 +239,8 @@ static long place_ring(struct tutti_pin *pin, struct tutti_controller *controlle
 }
 
 /* Under the controller's lock. Ids are taken from the top: the driver uses those at the bottom. */
-static long put_on_controller(struct tutti_queue *queue, struct tutti_p2p_queue_create *request, u64 sq_bus, u64 cq_bus,
-			      u32 stock)
+static long put_on_controller(struct tutti_queue *queue, struct tutti_p2p_queue_create *request,
+			      u64 sq_bus, u64 cq_bus, u32 stock)
 {
 	struct tutti_controller *controller = queue->controller;
 	int status = NVME_SC_QID_INVALID;
@@ -256,7 +264,10 @@ static long put_on_controller(struct tutti_queue *queue, struct tutti_p2p_queue_
 		controller->nr_qids++;
 		status = create_sq(controller, queue->qid, sq_bus, request->sq_entries);
 	}
-	/* A command may have waited for a reset to end. Whether it came before or after: nothing of it is to stay. */
+	/*
+	 * A command may have waited for a reset to end. Whether it came before or after:
+	 * nothing of it is to stay.
+	 */
 	reset = atomic64_read(&controller->resets) != queue->resets;
 	queue->resets = atomic64_read(&controller->resets);
 	if ((status || reset) && test_bit(queue->qid, controller->qids))
@@ -292,9 +303,11 @@ static long create(struct tutti_queue *queue, struct tutti_p2p_queue_create *req
 	error = controller->gone ? -ENODEV : 0;
 	/* Asked under this lock: a revocation comes after it, and then finds the queue pair. */
 	if (!error)
-		error = place_ring(queue->sq_pin, controller, request->sq_offset, (u64)request->sq_entries * SQE_BYTES, &sq_bus);
+		error = place_ring(queue->sq_pin, controller, request->sq_offset,
+				   (u64)request->sq_entries * SQE_BYTES, &sq_bus);
 	if (!error)
-		error = place_ring(queue->cq_pin, controller, request->cq_offset, (u64)request->cq_entries * CQE_BYTES, &cq_bus);
+		error = place_ring(queue->cq_pin, controller, request->cq_offset,
+				   (u64)request->cq_entries * CQE_BYTES, &cq_bus);
 	if (error == -EOPNOTSUPP)
 		request->refused = TUTTI_P2P_REFUSED_RING;
 	if (!error)
@@ -342,7 +355,8 @@ long tutti_queue_create(struct tutti_client *client, void *argument)
 	error = tutti_user_charge(client->user, 0, 0, 1);
 	if (error)
 		goto out_free;
-	error = xa_alloc_cyclic(&client->queues, &handle, queue, TUTTI_HANDLES, &client->next_queue, GFP_KERNEL);
+	error = xa_alloc_cyclic(&client->queues, &handle, queue, TUTTI_HANDLES, &client->next_queue,
+				GFP_KERNEL);
 	if (error < 0)
 		goto out_charge;
 	queue->handle = handle;

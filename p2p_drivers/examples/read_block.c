@@ -73,7 +73,10 @@ int main(int argc, char **argv)
 	printf("%s: %u queue pairs granted, %u of the driver, %u left\n", attach.name, attach.queues_granted,
 	       attach.queues_stock, attach.queues_spare);
 
-	/* One page each for the submission ring, the completion ring and the data. Pages need not touch on the bus. */
+	/*
+	 * One page each for the submission ring, the completion ring and the data. Pages need
+	 * not touch on the bus.
+	 */
 	memory = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (memory == MAP_FAILED)
 		die("memory");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A dma-buf, by a dynamic attachment that allows peer memory: the kernel's own way, and the only one for drivers whose
- * symbols are not exported to GPL modules. The exporter pins where it can; else it says when the buffer moves, which ends
- * the pin: device code knows bus addresses by heart, so it cannot follow a move.
+ * A dma-buf, by a dynamic attachment that allows peer memory: the kernel's own way, and the
+ * only one for drivers whose symbols are not exported to GPL modules. The exporter pins where
+ * it can; else it says when the buffer moves, which ends the pin: device code knows bus
+ * addresses by heart, so it cannot follow a move.
  */
 #include <linux/slab.h>
 
@@ -15,7 +16,7 @@ struct dmabuf_memory {
 	struct list_head attachments;
 };
 
-/** struct dmabuf_attachment - one function's; @table is NULL when it is not mapped, under the buffer's lock */
+/** struct dmabuf_attachment - one function's; @table and @pinned under the buffer's lock */
 struct dmabuf_attachment {
 	struct list_head node;
 	struct tutti_memory *memory;
@@ -36,7 +37,8 @@ static int dmabuf_get(struct tutti_memory *memory)
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	held = kzalloc(sizeof(*held), GFP_KERNEL);
-	if (!held || memory->address > buffer->size || memory->length > buffer->size - memory->address) {
+	if (!held || memory->address > buffer->size ||
+	    memory->length > buffer->size - memory->address) {
 		dma_buf_put(buffer);
 		kfree(held);
 		return held ? -EINVAL : -ENOMEM;
@@ -60,7 +62,10 @@ static void unmap_locked(struct dmabuf_attachment *each)
 	each->pinned = false;
 }
 
-/* The exporter moves the buffer; it holds the buffer's lock. Attachments can be detached only after it. */
+/*
+ * The exporter moves the buffer; it holds the buffer's lock. Attachments can be detached only
+ * after it.
+ */
 static void moved(struct dma_buf_attachment *attachment)
 {
 	struct dmabuf_attachment *each = attachment->importer_priv;
@@ -78,7 +83,8 @@ static const struct dma_buf_attach_ops attach_operations = {
 };
 
 /* The runs of the range in the buffer. The buffer's lock is held. */
-static int report(struct tutti_memory *memory, struct tutti_mapping *mapping, struct sg_table *table)
+static int report(struct tutti_memory *memory, struct tutti_mapping *mapping,
+		  struct sg_table *table)
 {
 	u64 skip = memory->address, left = memory->length;
 	struct scatterlist *entry;
@@ -108,7 +114,8 @@ static int dmabuf_map(struct tutti_memory *memory, struct tutti_mapping *mapping
 		return -ENOMEM;
 	each->memory = memory;
 	each->mapping = mapping;
-	each->attachment = dma_buf_dynamic_attach(held->buffer, &mapping->pdev->dev, &attach_operations, each);
+	each->attachment =
+		dma_buf_dynamic_attach(held->buffer, &mapping->pdev->dev, &attach_operations, each);
 	if (IS_ERR(each->attachment)) {
 		error = PTR_ERR(each->attachment);
 		kfree(each);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pages of the client's process. They stay until they are unpinned, so this provider never revokes. */
+/*
+ * Pages of the client's process. They stay until they are unpinned, so this provider never
+ * revokes.
+ */
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/mm.h>
@@ -25,7 +28,7 @@ static int host_get(struct tutti_memory *memory)
 
 	if (!PAGE_ALIGNED(memory->address) || !PAGE_ALIGNED(memory->length) || count > INT_MAX)
 		return -EINVAL;
-	host = kvzalloc(struct_size(host, pages, count), GFP_KERNEL_ACCOUNT);
+	host = kvzalloc(struct_size(host, pages, count), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!host)
 		return -ENOMEM;
 	host->mm = current->mm;
@@ -34,9 +37,13 @@ static int host_get(struct tutti_memory *memory)
 	if (error)
 		goto out_free;
 	while (done < count) {
-		/* A drive writes into them for as long as it likes: writable, and not where memory moves. */
-		error = pin_user_pages_fast(memory->address + ((u64)done << PAGE_SHIFT), count - done,
-					    FOLL_WRITE | FOLL_LONGTERM, host->pages + done);
+		/*
+		 * A drive writes into them for as long as it likes: writable, and not where
+		 * memory moves.
+		 */
+		error = pin_user_pages_fast(memory->address + ((u64)done << PAGE_SHIFT),
+					    count - done, FOLL_WRITE | FOLL_LONGTERM,
+					    host->pages + done);
 		if (error <= 0)
 			break;
 		done += error;
@@ -72,8 +79,8 @@ static void host_put(struct tutti_memory *memory)
 }
 
 /*
- * A bounce buffer is not the client's memory. Direct mappings use one for what a device cannot address, others for a device
- * that is not trusted.
+ * A bounce buffer is not the client's memory. Direct mappings use one for what a device cannot
+ * address, others for a device that is not trusted.
  */
 static bool bounced(struct pci_dev *pdev, dma_addr_t bus)
 {
@@ -95,15 +102,18 @@ static int host_map(struct tutti_memory *memory, struct tutti_mapping *mapping)
 
 	if (!table)
 		return -ENOMEM;
-	error = tutti_sg_from_pages(table, host->pages, host->count, ALIGN_DOWN(dma_get_max_seg_size(device), PAGE_SIZE));
+	error = tutti_sg_from_pages(table, host->pages, host->count,
+				    ALIGN_DOWN(dma_get_max_seg_size(device), PAGE_SIZE));
 	if (error)
 		goto out_free;
 	error = dma_map_sgtable(device, table, DMA_BIDIRECTIONAL, 0);
 	if (error)
 		goto out_table;
 	for_each_sgtable_dma_sg(table, entry, i) {
-		error = bounced(mapping->pdev, sg_dma_address(entry)) ? -EREMOTEIO :
-			tutti_mapping_add(mapping, sg_dma_address(entry), sg_dma_len(entry));
+		error = bounced(mapping->pdev, sg_dma_address(entry))
+				? -EREMOTEIO
+				: tutti_mapping_add(mapping, sg_dma_address(entry),
+						    sg_dma_len(entry));
 		if (error)
 			goto out_map;
 	}

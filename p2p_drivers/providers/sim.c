@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory BAR of another PCI function, as if it were a GPU's: for test rigs, which give that function on the module's
- * command line. Nothing is pinned; the function's removal revokes, and so does a write to the parameter sim_revoke.
+ * The memory BAR of another PCI function, as if it were a GPU's: for test rigs, which give that
+ * function on the module's command line. Nothing is pinned; the function's removal revokes, and
+ * so does a write to the parameter sim_revoke.
  */
 #include <linux/capability.h>
 #include <linux/dma-mapping.h>
@@ -10,11 +11,11 @@
 
 #include "../core/core.h"
 
-#define SIM_PAGE	65536U
+#define SIM_PAGE 65536U
 
 static char *sim = "";
 module_param(sim, charp, 0444);
-MODULE_PARM_DESC(sim, "PCI function (0000:00:05.0) whose BAR is used as a GPU's memory, in test rigs; none by default");
+MODULE_PARM_DESC(sim, "for test rigs: PCI function whose BAR is used as a GPU's memory");
 
 static uint sim_bar = 2;
 module_param(sim_bar, uint, 0444);
@@ -34,7 +35,8 @@ static struct pci_dev *sim_function(void)
 {
 	unsigned int domain, bus, slot, function;
 
-	if (sim_bar >= PCI_STD_NUM_BARS || sscanf(sim, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+	if (sim_bar >= PCI_STD_NUM_BARS ||
+	    sscanf(sim, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
 		return NULL;
 	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, function));
 }
@@ -60,8 +62,9 @@ static int sim_get(struct tutti_memory *memory)
 		return -EOPNOTSUPP;
 	size = pci_resource_len(pdev, sim_bar);
 	range = kzalloc(sizeof(*range), GFP_KERNEL);
-	if (!range || !IS_ALIGNED(memory->address | memory->length, SIM_PAGE) || memory->address > size ||
-	    memory->length > size - memory->address || !(pci_resource_flags(pdev, sim_bar) & IORESOURCE_MEM)) {
+	if (!range || !IS_ALIGNED(memory->address | memory->length, SIM_PAGE) ||
+	    memory->address > size || memory->length > size - memory->address ||
+	    !(pci_resource_flags(pdev, sim_bar) & IORESOURCE_MEM)) {
 		pci_dev_put(pdev);
 		kfree(range);
 		return range ? -EINVAL : -ENOMEM;
@@ -80,8 +83,9 @@ static int sim_map(struct tutti_memory *memory, struct tutti_mapping *mapping)
 {
 	struct sim_memory *range = memory->priv;
 	struct device *device = &mapping->pdev->dev;
-	dma_addr_t bus = dma_map_resource(device, pci_resource_start(range->pdev, sim_bar) + memory->address, memory->length,
-					  DMA_BIDIRECTIONAL, 0);
+	dma_addr_t bus =
+		dma_map_resource(device, pci_resource_start(range->pdev, sim_bar) + memory->address,
+				 memory->length, DMA_BIDIRECTIONAL, 0);
 	int error;
 
 	if (dma_mapping_error(device, bus))
@@ -97,7 +101,8 @@ static int sim_map(struct tutti_memory *memory, struct tutti_mapping *mapping)
 static void sim_unmap(struct tutti_memory *memory, struct tutti_mapping *mapping)
 {
 	if (tutti_mapping_take(mapping))
-		dma_unmap_resource(&mapping->pdev->dev, mapping->runs->bus, memory->length, DMA_BIDIRECTIONAL, 0);
+		dma_unmap_resource(&mapping->pdev->dev, mapping->runs->bus, memory->length,
+				   DMA_BIDIRECTIONAL, 0);
 }
 
 static void sim_put(struct tutti_memory *memory)
@@ -125,7 +130,10 @@ static void sim_forget(struct tutti_memory *memory)
 	sim_put(memory);
 }
 
-/* The owner frees what lies at an offset, or with no function given, of any. The lock is what a vendor's would be. */
+/*
+ * The owner frees what lies at an offset, or with no function given, of any. The lock is what a
+ * vendor's would be.
+ */
 static int sim_free(struct pci_dev *pdev, u64 offset)
 {
 	struct sim_memory *range;
@@ -133,7 +141,8 @@ static int sim_free(struct pci_dev *pdev, u64 offset)
 
 	mutex_lock(&sim_lock);
 	list_for_each_entry(range, &sim_memories, node) {
-		if (pdev ? range->pdev != pdev : offset - range->memory->address >= range->memory->length)
+		if (pdev ? range->pdev != pdev
+			 : offset - range->memory->address >= range->memory->length)
 			continue;
 		if (tutti_memory_revoke(range->memory))
 			sim_unmap_all(range->memory);
@@ -153,7 +162,8 @@ static int sim_revoke_set(const char *text, const struct kernel_param *parameter
 
 static const struct kernel_param_ops sim_revoke_operations = { .set = sim_revoke_set };
 module_param_cb(sim_revoke, &sim_revoke_operations, NULL, 0200);
-MODULE_PARM_DESC(sim_revoke, "write an offset: the memory there is revoked, as if a GPU's driver had freed it");
+MODULE_PARM_DESC(sim_revoke,
+		 "write an offset: the memory there is revoked, as if a GPU's driver had freed it");
 
 static int sim_bus_event(struct notifier_block *block, unsigned long event, void *data)
 {

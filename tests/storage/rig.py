@@ -8,10 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from tutti_hal.io_uring import RingOptions
 from tutti_hal.nvme.software import SoftwareController
 from tutti_hal.shim import Device
-from tutti_hal.storage import RuntimeOptions, SoftwareDrive, StorageRuntime, open_software_drives
+from tutti_hal.storage import RingOptions, RuntimeOptions, SoftwareDrive, StorageRuntime, open_software_drives
 
 PROFILE = "host:threads-w32"
 MIB = 1 << 20

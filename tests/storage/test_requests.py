@@ -15,7 +15,6 @@ from tutti_hal.errors import (
     StorageStopped,
     StorageTimeout,
 )
-from tutti_hal.io_uring import RingOptions
 from tutti_hal.nvme.software import FaultAction, FaultRule
 from tutti_hal.shim import Device
 from tutti_hal.storage import (
@@ -25,6 +24,7 @@ from tutti_hal.storage import (
     Flags,
     Operation,
     Reason,
+    RingOptions,
     RuntimeOptions,
     RuntimeState,
     SoftwareDrive,

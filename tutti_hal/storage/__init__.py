@@ -1,6 +1,8 @@
 """The storage layer: targets by URI, registered memory, batches of requests, on one ring over any number of drives."""
 
 from tutti_hal.io_uring.layout import Access
+from tutti_hal.io_uring.options import RingOptions
+from tutti_hal.io_uring.recovery import RecoveryLimits
 from tutti_hal.storage.drives import BlockSource, SoftwareDrive, StorageDrive, open_software_drives
 from tutti_hal.storage.files import prepare_file
 from tutti_hal.storage.memory import Memory
@@ -32,6 +34,8 @@ __all__ = [
     "OpenOutcome",
     "Operation",
     "Reason",
+    "RecoveryLimits",
+    "RingOptions",
     "RuntimeOptions",
     "RuntimeState",
     "SoftwareDrive",

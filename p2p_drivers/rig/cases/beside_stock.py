@@ -60,9 +60,9 @@ def requests_that_are_refused(guest: Guest) -> None:
         client.refuse(api.Usage(reserved=(0, 1)), errno.EINVAL, "a reserved member")
         client.refuse(api.DescribeProvider(index=99), errno.ENOENT, "a provider past the last")
         client.refuse(api.Attach(domain=0, bus=77, nvme_fd=0), errno.ENODEV, "no such function")
-        request = client.attach_request()
-        request.flags = 1
-        client.refuse(request, errno.EINVAL, "a flag of attach")
+        attach = client.attach_request()
+        attach.flags = 1
+        client.refuse(attach, errno.EINVAL, "a flag of attach")
         drive = client.attach()
         client.refuse(client.attach_request(), errno.EALREADY, "attached twice")
 
@@ -107,10 +107,10 @@ def requests_that_are_refused(guest: Guest) -> None:
             ("no such pin", {"cq_pin": 777}, errno.ENOENT),
             ("no such controller", {"controller": 777}, errno.ENOENT),
         ):
-            wrong = client.queue_request(drive.controller, rings)
+            create = client.queue_request(drive.controller, rings)
             for name, value in changes.items():
-                setattr(wrong, name, value)
-            client.refuse(wrong, wanted, f"queue: {what}")
+                setattr(create, name, value)
+            client.refuse(create, wanted, f"queue: {what}")
         usage = client.must(api.Usage())
         guest.equal((usage.pins, usage.bytes, usage.queues), (1, p2p.GRANULE, 0), "what is charged")
         pair = client.queue(drive.controller, rings)
@@ -128,9 +128,9 @@ def wrong_file_is_refused(guest: Guest) -> None:
     with p2p.client(guest) as client:
         error, answer = client.ask(client.attach_request(0, of=1))
         guest.equal((error, answer.refused), (errno.EOPNOTSUPP, int(client.uapi.Refused.FD)), "another drive's file")
-        request = client.attach_request(0)
-        request.nvme_fd = os.open(f"/dev/{p2p.controller_name(0)}", os.O_RDONLY)
-        error, answer = client.ask(request)
+        attach = client.attach_request(0)
+        attach.nvme_fd = os.open(f"/dev/{p2p.controller_name(0)}", os.O_RDONLY)
+        error, answer = client.ask(attach)
         guest.equal((error, answer.refused), (errno.EOPNOTSUPP, int(client.uapi.Refused.FD)), "a read-only file")
         first, second = client.attach(0), client.attach(1)
         memory = p2p.Memory(p2p.GRANULE)
@@ -409,7 +409,7 @@ def dmabuf_of_host_pages(guest: Guest) -> None:
         fcntl.fcntl(memfd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         with Path("/dev/udmabuf").open("rb+", buffering=0) as maker:
             # UDMABUF_CREATE: memfd, flags, offset, size.
-            buffer = fcntl.ioctl(maker, 0x40187542, struct.pack("<IIQQ", memfd, 1, 0, length))
+            buffer = fcntl.ioctl(maker, 0x40187542, bytearray(struct.pack("<IIQQ", memfd, 1, 0, length)), True)
         content = mmap.mmap(memfd, length)
         rings = client.pin(p2p.Memory(p2p.GRANULE), drive.controller)
         pair = client.queue(drive.controller, rings)

@@ -83,7 +83,7 @@ class Fuzzer:
             6 if kind in (api.Pin, api.Unpin, api.QueueCreate, api.QueueDelete, api.Runs) else 1 for kind in kinds
         ]
         kind = self.random.choices(kinds, weights)[0]
-        made = kind(**self.served(kind))
+        made: p2p_uapi.Request = kind(**self.served(kind))
         members = [name for name in made.offsets() if isinstance(getattr(made, name), int)]
         while self.random.random() < 0.4:
             name = self.random.choice(members)

@@ -83,6 +83,7 @@ class Model:
         self._doubted: set[int] = set()
         drives = len(setting.drives)
         self._fetched = [dict.fromkeys(map(str, OPCODES.values()), 0) for _ in range(drives)]
+        self._unfetched: dict[tuple[int, str], int] = {}
         self._strays, self._lates = [0] * drives, [0] * drives
         self._last = {name: [0] * (drives * setting.queues_per_drive) for name in ("strays", "lates")}
         #: Strays that drives have sent by the end of the batch before, less those that died with their queue.
@@ -286,6 +287,7 @@ class Model:
     def _counters(self, asks: Sequence[Ask], ended: Sequence[Sequence[int]], seen: Mapping[str, Any]) -> None:
         low: Counter[tuple[int, str]] = Counter()
         high: Counter[tuple[int, str]] = Counter()
+        given_up: Counter[tuple[int, str]] = Counter()
         completed: Counter[int] = Counter()
         for ask, row in zip(asks, ended, strict=True):
             key, parts = (self._drive(ask), str(OPCODES[ask.verb])), self.setting.parts(ask)
@@ -295,10 +297,15 @@ class Model:
                 completed[key[0]] += 1
             elif row[0] != NOT_RUN or parts > 1:
                 high[key] += parts
+                given_up[key] += parts
         for drive, table in enumerate(seen["fetched"]):
             for code, total in table.items():
                 got = total - self._fetched[drive][code]
                 least, most = low[drive, code], high[drive, code]
+                # In real time a drive may fetch what was given up after the batch before had been looked at.
+                late = 0 if self._simulated else self._unfetched.get((drive, code), 0)
+                self._unfetched[drive, code] = min(given_up[drive, code], max(most - got, 0))
+                most += late
                 self._check(
                     "ring.request.exactly_once" if most else "ring.request.refused_not_run",
                     least <= got <= most,

@@ -11,7 +11,7 @@ import pytest
 
 from tutti_hal.conformance_tests.campaign import __main__ as command
 from tutti_hal.conformance_tests.campaign.session import attempt as narrow_attempt
-from tutti_hal.conformance_tests.campaign.steps import Setting, Space
+from tutti_hal.conformance_tests.campaign.steps import STATES, Setting, Space
 from tutti_hal.conformance_tests.campaign.wide.blocks import Blocks
 from tutti_hal.conformance_tests.campaign.wide.draw import Generator, draw
 from tutti_hal.conformance_tests.campaign.wide.execution import execute_wide, pattern, tags_of
@@ -190,6 +190,19 @@ def test_the_model_notices(truth: dict[str, Any], lie: str) -> None:
     seen = copied(truth)
     spoil(lie, seen)
     assert judge_wide(trial(*STEPS), seen).wrong
+
+
+def test_what_was_given_up_may_be_fetched_after_the_next_look_and_no_more(truth: dict[str, Any]) -> None:
+    """In real time a drive may be slower than a deadline, and than whoever counts its commands."""
+    made = trial(*STEPS, timely=False)
+    seen = copied(truth)
+    second = seen["steps"][1]
+    second["ended"][1, 0] = STATES.index("TIMED_OUT")
+    second["counters"]["fetched"][1][READ] -= 1
+    assert not [one for one in judge_wide(made, seen).wrong if "commands that drive" in one.what]
+    for later in seen["steps"][3:]:
+        later["counters"]["fetched"][1][READ] += 1
+    assert [one.step for one in judge_wide(made, seen).wrong if "commands that drive" in one.what] == [3]
 
 
 # ---- what it is made of ----

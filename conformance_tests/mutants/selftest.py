@@ -69,9 +69,9 @@ def self_test(
     Args:
         options: subject, archs, quick or not, jobs. Of the archs, one for each wave width is taken, simulated ones
             first.
-        sample: how many mutants, of those that are in no list: what is listed as equivalent or as a survivor costs every
-            case that might kill it, and is for whole runs. None for all, and then cases that killed none are looked at
-            once more.
+        sample: how many mutants, of those that are in no list: what is listed as equivalent or as a survivor costs
+            every case that might kill it, and is for whole runs. None for all, and then cases that killed none are
+            looked at once more.
         seed: from which the sample and every instance's seed are drawn.
         terms: on what terms verdicts are made, those of a run with these options.
         on_mutant: called with each result, in the order in which trials end, from any thread.

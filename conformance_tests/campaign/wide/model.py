@@ -65,7 +65,7 @@ class WideModel:
         drives = len(setting.drives)
         self._fetched = [[0] * len(OPCODES) for _ in range(drives)]
         self._unfetched: Any = (
-            0  # commands of the batch before that were given up, and that the drive did not fetch yet
+            0  # given up in the batch before, and not fetched by the drive yet
         )
         self._strays, self._lates, self._unended = [0] * drives, [0] * drives, [0] * drives
         self._last = {name: [0] * (drives * setting.queues_per_drive) for name in ("strays", "lates")}

@@ -20,6 +20,7 @@ examples:
   tutti-hal bench ring --profile host --write --time-limit 20 --json
   tutti-hal bench link --json --plot link.svg                   the link, of the profile that TUTTI_PROFILE names
   tutti-hal bench grid --profile host --queues 1,4 --lanes 32 --least 512
+  tutti-hal bench storage --profile host --files 500 --json
   tutti-hal bench soak --profile host --commands 100000000 --state out/soak.json
 """
 
@@ -59,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_soak(what)
     _configure_link(what)
     _configure_grid(what)
+    _configure_storage(what)
 
 
 def _configure_link(what: Any) -> None:
@@ -111,6 +113,22 @@ def _configure_grid(what: Any) -> None:
     grid.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
+def _configure_storage(what: Any) -> None:
+    storage = what.add_parser(
+        "storage",
+        help="the storage runtime: opens, registrations, submits, throughput beside the raw ring",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    storage.add_argument("--profile", help="vendor[:arch[@sdk]]; outranks TUTTI_PROFILE")
+    storage.add_argument(
+        "--files", type=_numbers, default=None, metavar="N,N", help="opened at once, a figure each (500,10000)"
+    )
+    storage.add_argument("--rounds", type=whole_number(1, 1000), default=5, metavar="N", help="of each figure (5)")
+    storage.add_argument("--dir", type=Path, metavar="DIR", help="where the files are made (the temporary folder)")
+    storage.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     """Numbers of 1 or more."""
     values = tuple(int(part) for part in text.split(","))
@@ -154,7 +172,60 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         TuttiError: no profile, options out of range, or a command that did not end well.
     """
-    return {"soak": _run_soak, "link": _run_link, "grid": _run_grid, "ring": _run_ring}[args.what](args)
+    return {"soak": _run_soak, "link": _run_link, "grid": _run_grid, "ring": _run_ring, "storage": _run_storage}[
+        args.what
+    ](args)
+
+
+def _run_storage(args: argparse.Namespace) -> int:
+    from tutti_hal.bench.storage import Load, measure_storage
+    from tutti_hal.cli.terminal import Section, Terminal
+    from tutti_hal.machine import benchmark_facts
+    from tutti_hal.profile import select
+
+    load = Load(files=args.files or Load.files, rounds=args.rounds, folder=args.dir)
+    result = {"machine": benchmark_facts(), **measure_storage(select(args.profile), load)}
+    if args.json:
+        json.dump(result, sys.stdout, indent=2)
+        print()
+        return 0
+    terminal = Terminal()
+    terminal.title(f"storage on {result['profile']}; drives: {result['drives']}")
+    opens = []
+    for one in result["opens"]:
+        if "not_run" in one:
+            opens.append((f"{one['files']:,} files", "not run", one["not_run"]))
+        else:
+            said = f"ms; open() in a loop {one['open_loop_ms']:.1f} ms, {one['loop_over_batch']:.2f} of it"
+            opens.append((f"{one['files']:,} files", f"{one['open_batch_ms']:.1f}", said))
+    pool, submit, moved = result["registration"], result["submit"], result["throughput"]
+    terminal.table(
+        [
+            Section("open_batch", opens),
+            Section(
+                "registration",
+                [
+                    ("a pool", f"{pool['pool_ms']:.1f}", f"ms, {pool['pool_bytes'] >> 20} MiB"),
+                    ("a part", f"{pool['part_us']:.3f}", f"us, of {pool['parts']:,}"),
+                ],
+            ),
+            Section(
+                "submit",
+                [
+                    (
+                        f"{submit['requests']:,} requests",
+                        f"{submit['runtime_us']:,.0f}",
+                        f"us; the ring alone {submit['ring_us']:,.0f} us",
+                    )
+                ],
+            ),
+            Section(
+                "reads of 512 KiB",
+                [("GB/s", f"{moved['runtime_gb_per_s']:.2f}", f"{moved['runtime_over_ring']:.3f} of the ring alone")],
+            ),
+        ]
+    )
+    return 0
 
 
 def _run_grid(args: argparse.Namespace) -> int:

@@ -301,5 +301,8 @@ long tutti_provider_describe(struct tutti_client *client, void *argument);
 extern const struct tutti_provider tutti_provider_host;
 extern const struct tutti_provider tutti_provider_sim;
 extern const struct tutti_provider tutti_provider_dmabuf;
+extern const struct tutti_provider tutti_provider_nvidia;
+extern const struct tutti_provider tutti_provider_metax;
+extern const struct tutti_provider tutti_provider_musa;
 
 #endif /* TUTTI_P2P_CORE_H */

@@ -10,6 +10,9 @@ static const struct tutti_provider *const built_in[] = {
 	&tutti_provider_host,
 	&tutti_provider_sim,
 	&tutti_provider_dmabuf,
+	&tutti_provider_nvidia,
+	&tutti_provider_metax,
+	&tutti_provider_musa,
 };
 
 struct registered {

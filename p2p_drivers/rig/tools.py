@@ -51,6 +51,7 @@ def run(argv: Sequence[str], *, cwd: Path | None = None, timeout_s: float = 60.0
     except subprocess.TimeoutExpired:
         raise RigError(f"running {shown}", f"not done after {timeout_s:.0f} s", "is the network reachable?") from None
     if done.returncode:
-        tail = " | ".join((done.stderr or done.stdout).strip().splitlines()[-4:])
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        tail = " | ".join([line for line in lines if "rror:" in line][:4] or lines[-4:])
         raise RigError(f"running {shown}", f"exit {done.returncode}: {tail}", "run it by hand to see the whole output")
     return done.stdout

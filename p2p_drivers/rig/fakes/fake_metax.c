@@ -10,11 +10,11 @@
 
 #include "fake_gpu.h"
 
-static ullong bus_offset = 0x4000000000ULL;
+static unsigned long long bus_offset = 0x4000000000ULL;
 module_param(bus_offset, ullong, 0644);
 MODULE_PARM_DESC(bus_offset, "what is added to a bus address to get the processor's");
-static uint page_size = 65536;
-module_param(page_size, uint, 0644);
+static uint page_bytes = 65536;
+module_param(page_bytes, uint, 0644);
 static uint callback_ms;
 module_param(callback_ms, uint, 0644);
 
@@ -73,7 +73,7 @@ int metax_p2p_get_mem(void *handle, struct sg_table **table)
 	if (error)
 		return error;
 	for_each_sg(import->table.sgl, entry, import->table.orig_nents, i) {
-		u32 length = min(FAKE_GPU_PAGE, import->length - at);
+		u32 length = min_t(u64, FAKE_GPU_PAGE, import->length - at);
 
 		sg_set_page(entry, NULL, length, 0);
 		sg_dma_address(entry) = import->hold.start + at - bus_offset;
@@ -125,7 +125,7 @@ EXPORT_SYMBOL_GPL(metax_p2p_get_bus_offset);
 u32 metax_p2p_get_page_size(void *handle);
 u32 metax_p2p_get_page_size(void *handle)
 {
-	return ((struct import *)handle)->pinned ? page_size : 0;
+	return ((struct import *)handle)->pinned ? page_bytes : 0;
 }
 EXPORT_SYMBOL_GPL(metax_p2p_get_page_size);
 

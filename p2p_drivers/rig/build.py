@@ -1,4 +1,4 @@
-"""Building the module and the fake vendor drivers for a kernel line, with the compiler that the line's kernel was built by.
+"""Building the module and the fake vendor drivers for a kernel line, with the compiler that built its kernel.
 
 5.10 and 6.1 are built by the host's gcc-12. Newer lines need a newer compiler, and header programs that need a newer C
 library: those run in an unpacked tree by chroot, whose mounts live in a namespace of their own and vanish with it.
@@ -35,11 +35,11 @@ exec chroot "$tree" "$@"
 
 
 class CannotBuild(RigError):
-    """This line cannot be built for here (not root); its cases are skipped with this reason."""
+    """A line that cannot be built for here (not root); its cases are skipped with this reason."""
 
 
 def sources_of(folder: Path) -> list[Path]:
-    """Every file that the module in ``folder`` is built from, in a stable order; the rig's own folder is no part of it."""
+    """Every file that the module in ``folder`` is built from, in a stable order, without the rig's own."""
     found = [path for path in folder.rglob("*") if path.is_file() and _counts(path.relative_to(folder))]
     return sorted(found)
 
@@ -72,8 +72,8 @@ def toolchain(trixie_or_newer: Archive, compiler: str) -> Path:
 
 def modules(
     archive: Archive, kernel: Kernel, folder: Path, *, variables: tuple[str, ...] = (), runner: Runner = run
-) -> dict[str, Path]:
-    """Build the modules whose Makefile lies in ``folder`` for ``kernel``; name to file, from the cache when known.
+) -> Path:
+    """Build the modules whose Makefile lies in ``folder`` for ``kernel``; returns where they lie, in the cache.
 
     Warnings fail the build (the Makefile's own flags). RigError with the compiler's last lines when it does not build;
     CannotBuild when the line needs a chroot and this is not root.
@@ -85,7 +85,9 @@ def modules(
     if not built.exists():
         if kernel.line.compiler and os.geteuid():
             raise CannotBuild(
-                f"building for {kernel.line.name}", "its compiler runs in a chroot", "run the rig as root: sudo make ..."
+                f"building for {kernel.line.name}",
+                "its compiler runs in a chroot",
+                "run the rig as root: sudo make ...",
             )
         part = built.with_name(f"{built.name}.part{os.getpid()}")
         shutil.rmtree(part, ignore_errors=True)
@@ -103,4 +105,4 @@ def modules(
             words = ["unshare", "--mount", "sh", "-c", ENTER, "sh", str(tree), str(len(inside)), *inside]
             runner([*words, *make, f"CC={kernel.line.compiler}", "modules"], timeout_s=MAKE_TIMEOUT_S)
         part.rename(built)
-    return {path.stem: path for path in sorted(built.glob("*.ko"))}
+    return built

@@ -12,11 +12,11 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rig import accelerator, initrd, kernel_log, kernels, kmod, packages, qemu
+from rig import accelerator, build, initrd, kernel_log, kernels, kmod, packages, qemu
 from rig.case import Case, all_cases
 from rig.errors import RigError
 from rig.guest import End, GuestDied, GuestProcess
@@ -68,9 +68,10 @@ def bench(folder: Path, python: Path) -> Bench:
     raise RigError("unpacking busybox-static", f"no busybox below {tree}", f"rm -r {tree}; try again")
 
 
-def agent_words(python: Path) -> tuple[list[str], list[str]]:
-    """The agent's command in the guest, and its environment."""
+def agent_words(python: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
+    """The agent's command in the guest, and its environment; ``folders`` are where modules lie, by variable."""
     environment = [
+        *(f"{name}={folder}" for name, folder in folders.items()),
         f"PYTHONPATH={HERE.parent}",
         "PYTHONDONTWRITEBYTECODE=1",
         "PYTHONUNBUFFERED=1",
@@ -116,16 +117,35 @@ def by_machine(cases: Sequence[Case]) -> Iterator[tuple[qemu.Machine, list[Case]
     yield from alone
 
 
+def build_all(archive: packages.Archive, kernel: kernels.Kernel) -> dict[str, Path]:
+    """The module and the fakes built for ``kernel``: their folders, by the variable that tells the guest."""
+    start = time.monotonic()
+    folders = {
+        "RIG_PRODUCT": build.modules(archive, kernel, HERE.parent),
+        "RIG_FAKES": build.modules(archive, kernel, HERE / "fakes"),
+        "RIG_FAKES_PLAIN": build.modules(archive, kernel, HERE / "fakes", variables=("FAKE_PLAIN=1",)),
+    }
+    say(f"  modules for {kernel.release} are built, {time.monotonic() - start:.0f} s")
+    return folders
+
+
 class KernelRun:
     """The cases of one kernel line."""
 
-    def __init__(self, setup: Bench, kernel: kernels.Kernel, accel: qemu.Accelerator, tally: Tally) -> None:
+    def __init__(
+        self,
+        setup: Bench,
+        kernel: kernels.Kernel,
+        accel: qemu.Accelerator,
+        tally: Tally,
+        folders: Mapping[str, Path],
+    ) -> None:
         self._setup = setup
         self._kernel = kernel
         self._accel = accel
         self._tally = tally
         self._folder = setup.folder / kernel.line.name
-        command, environment = agent_words(setup.python)
+        command, environment = agent_words(setup.python, folders)
         modules = kmod.Modules.of(kernel.modules)
         self._initrd = initrd.build(self._folder / "initrd", setup.busybox, modules, command, environment)
 
@@ -241,7 +261,8 @@ def go(options: argparse.Namespace, folder: Path) -> int:
         accel = choose_accelerator(setup, kernel)
         before, begun = Tally(tally.passed, tally.failed, tally.skipped), time.monotonic()
         say(f"kernel {name} ({kernel.release}, Debian {kernel_line.suite}), emulated, {accel.value.upper()}")
-        KernelRun(setup, kernel, accel, tally).run(cases)
+        folders = build_all(archive, kernel) if any(case.needs_module for case in cases) else {}
+        KernelRun(setup, kernel, accel, tally, folders).run(cases)
         counts = f"{tally.passed - before.passed} passed, {tally.failed - before.failed} failed"
         counts += f", {tally.skipped - before.skipped} skipped"
         say(f"kernel {name} ({kernel.release}): {counts}, {time.monotonic() - begun:.0f} s")

@@ -138,7 +138,7 @@ def supervise(where: str, timeout_s: float, channel: Channel) -> Message:
     if found:
         return found[0]
     why = f"not done after {timeout_s:.0f} s" if not ended else "the case's process died"
-    return {"end": "fail", "why": why, "checks": 0, "expects": []}
+    return {"end": "fail", "why": why, "checks": 0, "expects": [], "hung": True}
 
 
 def main() -> int:

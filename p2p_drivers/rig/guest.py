@@ -29,13 +29,17 @@ class GuestDied(Exception):
 
 @dataclass(frozen=True)
 class End:
-    """How a case ended: ``verdict`` is pass, fail or skip; ``log`` is what the kernel said meanwhile."""
+    """How a case ended: ``verdict`` is pass, fail or skip; ``log`` is what the kernel said meanwhile.
+
+    ``hung``: the case's process had to be ended, or died.
+    """
 
     verdict: str
     why: str
     checks: int
     log: tuple[str, ...]
     expects: tuple[str, ...]
+    hung: bool = False
 
 
 Answerer = Callable[[str, Mapping[str, Any], "GuestProcess"], Any]
@@ -161,6 +165,7 @@ class GuestProcess:
                     int(message["checks"]),
                     tuple(message["log"]),
                     tuple(message["expects"]),
+                    bool(message.get("hung")),
                 )
             else:
                 raise GuestDied(f"the agent said {message}")

@@ -49,7 +49,10 @@ def load(parameters: str = f"sim={GPU_BDF}") -> None:
     """Put the module in, with the stand-in's bar as GPU memory; again when it is there already."""
     if Path("/sys/module/tutti_p2p").exists() and unload():
         raise Failed("the module is in use from an earlier case")
-    Path(f"/sys/bus/pci/devices/{GPU_BDF}/enable").write_text("1")
+    function = Path(f"/sys/bus/pci/devices/{GPU_BDF}")
+    # A driver that is bound has enabled it, and the kernel does not let user space do so beside it.
+    if not (function / "driver").exists():
+        (function / "enable").write_text("1")
     fd = os.open(module_file(), os.O_RDONLY)
     try:
         if _libc.syscall(_SYS_FINIT_MODULE, fd, parameters.encode(), 0):

@@ -27,6 +27,10 @@ class GuestDied(Exception):
     """The guest ended, hangs or speaks nonsense; the console's last lines are in the message."""
 
 
+class EmulatorCrashed(GuestDied):
+    """QEMU ended by an assertion of its own: no word about what ran in it. Seen of TCG while a guest maps PCI bars."""
+
+
 @dataclass(frozen=True)
 class End:
     """How a case ended: ``verdict`` is pass, fail or skip; ``log`` is what the kernel said meanwhile.
@@ -212,7 +216,12 @@ class GuestProcess:
 
     def _must_live(self) -> None:
         if self._process is not None and self._process.poll() is not None:
-            raise GuestDied(f"QEMU ended with {self._process.returncode}\n{self.console_tail()}")
+            raise self._death(f"QEMU ended with {self._process.returncode}")
+
+    def _death(self, how: str) -> GuestDied:
+        said = (self.files.folder / "qemu.log").read_text(errors="replace")
+        kind = EmulatorCrashed if "Assertion `" in said else GuestDied
+        return kind(f"{how}\n{self.console_tail()}")
 
     def _receive(self, deadline: float) -> Message:
         while not self._waiting:
@@ -226,8 +235,8 @@ class GuestProcess:
             except TimeoutError:
                 continue
             except OSError as why:
-                raise GuestDied(f"the channel broke ({why})\n{self.console_tail()}") from None
+                raise self._death(f"the channel broke ({why})") from None
             if not data:
-                raise GuestDied(f"the guest ended\n{self.console_tail()}")
+                raise self._death("the guest ended")
             self._waiting += self._lines.feed(data)
         return self._waiting.pop(0)

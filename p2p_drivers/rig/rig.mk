@@ -3,10 +3,13 @@ KERNELS ?= 6.1 6.12
 CASES   ?=
 RIG_PYTHON ?= $(abspath $(CURDIR)/..)/.venv/bin/python
 
-.PHONY: rig-test rig-fetch rig-list
+.PHONY: rig-test rig-fuzz rig-fetch rig-list
 
 rig-test: ## the module on real kernels in QEMU; KERNELS="5.10 6.1 6.12 newest", CASES=text
-	@$(RIG_PYTHON) -m rig --kernels "$(KERNELS)" --cases "$(CASES)"
+	@$(RIG_PYTHON) -m rig --kernels "$(KERNELS)" --cases "$(CASES)" --without fuzz/
+
+rig-fuzz: ## 100,000 random requests on each kernel of KERNELS
+	@$(RIG_PYTHON) -m rig --kernels "$(KERNELS)" --cases fuzz/
 
 rig-fetch: ## only fetch what KERNELS need
 	@$(RIG_PYTHON) -m rig --kernels "$(KERNELS)" --fetch

@@ -19,13 +19,15 @@ from pathlib import Path
 from rig import accelerator, build, initrd, kernel_log, kernels, kmod, packages, qemu
 from rig.case import Case, all_cases
 from rig.errors import RigError
-from rig.guest import End, GuestDied, GuestProcess
+from rig.guest import EmulatorCrashed, End, GuestDied, GuestProcess
 from rig.host_side import answer
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 BOOT_TIMEOUT_S = {qemu.Accelerator.KVM: 60.0, qemu.Accelerator.TCG: 240.0}
 DEFAULT_KERNELS = "6.1 6.12"
+# QEMU's own crashes that a kernel's run survives; each is said.
+CRASHES = 4
 
 
 @dataclass
@@ -145,6 +147,7 @@ class KernelRun:
         self._accel = accel
         self._tally = tally
         self._folder = setup.folder / kernel.line.name
+        self._crashes = 0
         command, environment = agent_words(setup.python, folders)
         modules = kmod.Modules.of(kernel.modules)
         self._initrd = initrd.build(self._folder / "initrd", setup.busybox, modules, command, environment)
@@ -165,6 +168,7 @@ class KernelRun:
         words = qemu.arguments(machine, files, self._kernel.image, self._initrd, self._accel)
         argv = [*emulator.program(), *words]
         start = time.monotonic()
+        left = list(cases)
         try:
             with GuestProcess(argv, files, boot_timeout_s=BOOT_TIMEOUT_S[self._accel], answer=answer) as guest:
                 took = time.monotonic() - start
@@ -173,9 +177,18 @@ class KernelRun:
                 if faults:
                     self._fail(cases[0], "; ".join(faults), 0.0)
                     return cases[1:]
-                for number, case in enumerate(cases):
-                    if not self._one_case(guest, case):
-                        return cases[number + 1 :]
+                while left:
+                    if not self._one_case(guest, left[0]):
+                        return left[1:]
+                    left.pop(0)
+        except EmulatorCrashed as why:
+            # Nothing ran yet, or the case at hand is among those left.
+            self._crashes += 1
+            say(f"  QEMU crashed, {'once more' if self._crashes < CRASHES else 'too often'}: {why}")
+            if self._crashes < CRASHES:
+                return left
+            for case in left:
+                self._fail(case, "QEMU crashes too often", time.monotonic() - start)
         except GuestDied as why:
             # Only a boot ends here: what a case does to the guest is caught where the case is known.
             for case in cases:
@@ -187,6 +200,8 @@ class KernelRun:
         start = time.monotonic()
         try:
             end = guest.run(case, lambda text: say(f"         {text}"))
+        except EmulatorCrashed:
+            raise
         except GuestDied as why:
             self._fail(case, str(why), time.monotonic() - start)
             return False
@@ -217,9 +232,9 @@ def judge(end: End) -> list[str]:
     return faults + kernel_log.judge(end.log, end.expects if end.verdict == "pass" else ())
 
 
-def chosen(pattern: str) -> list[Case]:
-    """The cases whose name contains ``pattern``; RigError when none does."""
-    cases = [case for case in all_cases() if pattern in case.name]
+def chosen(pattern: str, without: str = "") -> list[Case]:
+    """The cases whose name contains ``pattern`` and not ``without``; RigError when there is none."""
+    cases = [case for case in all_cases() if pattern in case.name and not (without and without in case.name)]
     if not cases:
         names = " ".join(sorted({case.name for case in all_cases()}))
         raise RigError(f"choosing cases like {pattern!r}", "there is none", f"choose from: {names}")
@@ -232,6 +247,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     names = " ".join(known.name for known in kernels.LINES)
     parser.add_argument("--kernels", default=DEFAULT_KERNELS, help=f"kernel lines, from: {names}")
     parser.add_argument("--cases", default="", metavar="TEXT", help="only cases whose name contains TEXT")
+    parser.add_argument("--without", default="", metavar="TEXT", help="none of the cases whose name contains TEXT")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument("--fetch", action="store_true", help="only fetch what the kernels need")
     parser.add_argument("--keep", type=Path, help="keep the run's files (console, logs) in this folder")
@@ -243,7 +259,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def go(options: argparse.Namespace, folder: Path) -> int:
     """Run what ``options`` ask for, with the run's files in ``folder``."""
     start = time.monotonic()
-    cases = chosen(options.cases)
+    cases = chosen(options.cases, options.without)
     if options.list:
         for case in cases:
             say(f"{case.name} [{case.machine.label()}] {case.sentence}")

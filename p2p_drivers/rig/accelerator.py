@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig.errors import RigError
+from rig.guest import end_with_parent
 from rig.qemu import Accelerator
 
 PROBE_S = 12.0
@@ -44,6 +45,7 @@ def boots(argv: Sequence[str], console: Path, limit_s: float = PROBE_S) -> bool:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        preexec_fn=end_with_parent,  # noqa: PLW1509 (the rig has one thread)
     )
     try:
         deadline = time.monotonic() + limit_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -44,6 +45,11 @@ class End:
     log: tuple[str, ...]
     expects: tuple[str, ...]
     hung: bool = False
+
+
+def end_with_parent() -> None:
+    """In a child: be killed when the rig is, however it ends (Linux's PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 Answerer = Callable[[str, Mapping[str, Any], "GuestProcess"], Any]
@@ -113,7 +119,12 @@ class GuestProcess:
         self.files.console.write_bytes(b"")
         with (self.files.folder / "qemu.log").open("wb") as log:
             self._process = subprocess.Popen(
-                self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 (the rig has one thread)
             )
         try:
             deadline = time.monotonic() + self._boot_timeout_s

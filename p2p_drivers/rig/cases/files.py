@@ -101,10 +101,10 @@ def extents_of_a_busy_file_system(guest: Guest) -> None:
         whole.write_bytes(os.urandom(2 * MIB))
         with pieces.open("wb") as one, between.open("wb") as other:
             for _ in range(12):
-                for file in (one, other):
-                    file.write(os.urandom(3 * 4096))
-                    file.flush()
-                    os.fsync(file.fileno())
+                for opened in (one, other):
+                    opened.write(os.urandom(3 * 4096))
+                    opened.flush()
+                    os.fsync(opened.fileno())
         os.sync()
         with busy(folder), p2p.client(guest) as client:
             drive = client.attach()

@@ -141,7 +141,9 @@ class KernelRun:
         accel: qemu.Accelerator,
         tally: Tally,
         folders: Mapping[str, Path],
+        patience: float = 1.0,
     ) -> None:
+        self._patience = patience
         self._setup = setup
         self._kernel = kernel
         self._accel = accel
@@ -170,7 +172,9 @@ class KernelRun:
         start = time.monotonic()
         left = list(cases)
         try:
-            with GuestProcess(argv, files, boot_timeout_s=BOOT_TIMEOUT_S[self._accel], answer=answer) as guest:
+            with GuestProcess(
+                argv, files, boot_timeout_s=self._patience * BOOT_TIMEOUT_S[self._accel], answer=answer
+            ) as guest:
                 took = time.monotonic() - start
                 say(f"  guest {guest.release} ({machine.label()}) up in {took:.1f} s")
                 faults = kernel_log.judge(guest.boot_log, ())
@@ -199,7 +203,7 @@ class KernelRun:
         """Run one case and say how it ended; False when the guest must not be used again."""
         start = time.monotonic()
         try:
-            end = guest.run(case, lambda text: say(f"         {text}"))
+            end = guest.run(case, lambda text: say(f"         {text}"), case.timeout_s * self._patience)
         except EmulatorCrashed:
             raise
         except GuestDied as why:
@@ -248,6 +252,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kernels", default=DEFAULT_KERNELS, help=f"kernel lines, from: {names}")
     parser.add_argument("--cases", default="", metavar="TEXT", help="only cases whose name contains TEXT")
     parser.add_argument("--without", default="", metavar="TEXT", help="none of the cases whose name contains TEXT")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, metavar="X", help="time limits times X: a loaded machine"
+    )
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument("--fetch", action="store_true", help="only fetch what the kernels need")
     parser.add_argument("--keep", type=Path, help="keep the run's files (console, logs) in this folder")
@@ -279,7 +286,7 @@ def go(options: argparse.Namespace, folder: Path) -> int:
         before, begun = Tally(tally.passed, tally.failed, tally.skipped), time.monotonic()
         say(f"kernel {name} ({kernel.release}, Debian {kernel_line.suite}), emulated, {accel.value.upper()}")
         folders = build_all(archive, kernel) if any(case.needs_module for case in cases) else {}
-        KernelRun(setup, kernel, accel, tally, folders).run(cases)
+        KernelRun(setup, kernel, accel, tally, folders, options.patience).run(cases)
         counts = f"{tally.passed - before.passed} passed, {tally.failed - before.failed} failed"
         counts += f", {tally.skipped - before.skipped} skipped"
         say(f"kernel {name} ({kernel.release}): {counts}, {time.monotonic() - begun:.0f} s")

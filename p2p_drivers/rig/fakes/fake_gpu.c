@@ -22,7 +22,8 @@
 #define FAKE_GPU_BAR		2
 #define FAKE_GPU_BASE		0x7f5000000000ULL	/* device addresses begin here */
 #define FAKE_GPU_FIRST		(16 * FAKE_GPU_PAGE)	/* not 0: an offset taken for an address is seen */
-#define FAKE_GPU_POISON		0xd5
+#define FAKE_GPU_POISON		0xd5d5d5d5d5d5d5d5ULL
+#define FAKE_GPU_USED		(8 << 20)		/* of the BAR: filling more is slow where it is emulated */
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 MODULE_IMPORT_NS("DMA_BUF");
@@ -98,9 +99,20 @@ int fake_gpu_hold(struct fake_gpu_hold *hold, u64 address, u64 length)
 }
 EXPORT_SYMBOL_GPL(fake_gpu_hold);
 
+static void fill(u64 offset, u64 length, u64 value)
+{
+	u64 at;
+
+	for (at = 0; at < length; at += 8) {
+		writeq(value, memory + offset + at);
+		if (!(at % FAKE_GPU_PAGE))
+			cond_resched();
+	}
+}
+
 static void bury(struct fake_gpu_object *object)
 {
-	memset_io(memory + object->offset, FAKE_GPU_POISON, object->length);
+	fill(object->offset, object->length, FAKE_GPU_POISON);
 	list_del(&object->node);
 	kfree(object);
 }
@@ -204,11 +216,11 @@ static long fake_alloc(struct file *file, struct fake_gpu_range __user *user)
 		return -ENOSPC;
 	}
 	for (i = 0; i < range.length; i += 8)
-		if (readq(memory + at + i) != FAKE_GPU_POISON * 0x0101010101010101ULL) {
+		if (readq(memory + at + i) != FAKE_GPU_POISON) {
 			fake_gpu_violation("freed memory was written");
 			break;
 		}
-	memset_io(memory + at, 0, range.length);
+	fill(at, range.length, 0);
 	object->offset = at;
 	list_add(&object->node, before);
 	mutex_unlock(&lock);
@@ -457,12 +469,12 @@ static int fake_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	error = pcim_enable_device(pdev);
 	if (error)
 		return error;
-	memory_bytes = pci_resource_len(pdev, FAKE_GPU_BAR);
+	memory_bytes = min_t(u64, pci_resource_len(pdev, FAKE_GPU_BAR), FAKE_GPU_USED);
 	memory = devm_ioremap(&pdev->dev, pci_resource_start(pdev, FAKE_GPU_BAR), memory_bytes);
 	if (!memory)
 		return -ENOMEM;
 	pci_set_master(pdev);
-	memset_io(memory, FAKE_GPU_POISON, memory_bytes);
+	fill(0, memory_bytes, FAKE_GPU_POISON);
 	gpu = pdev;
 	error = misc_register(&fake_device);
 	if (error)

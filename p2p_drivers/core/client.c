@@ -168,7 +168,9 @@ static long negotiate(struct tutti_client *client, void *argument)
 		return -EPROTONOSUPPORT;
 	client->version = TUTTI_P2P_VERSION;
 	version->version = TUTTI_P2P_VERSION;
-	version->features = TUTTI_P2P_FEATURE_DMABUF | TUTTI_P2P_FEATURE_RESET_WATCH;
+	version->features = TUTTI_P2P_FEATURE_DMABUF;
+	if (tutti_watches_resets)
+		version->features |= TUTTI_P2P_FEATURE_RESET_WATCH;
 	return 0;
 }
 

@@ -152,7 +152,8 @@ static struct kprobe reset_probes[] = {
 	{ .symbol_name = "nvme_enable_ctrl", .pre_handler = note_reset },
 };
 
-static bool watches_resets;
+/* Whether the kernel could set the probes: else no drive is attached. */
+bool tutti_watches_resets;
 
 static void reset_noted(struct work_struct *work)
 {
@@ -212,7 +213,7 @@ static void controller_free(struct tutti_controller *controller)
 	if (controller->device)
 		put_device(controller->device);
 	pci_dev_put(controller->pdev);
-	kfree_rcu(controller, rcu);
+	kfree(controller);
 }
 
 static void controller_last(struct kref *ref)
@@ -394,7 +395,7 @@ long tutti_controller_attach(struct tutti_client *client, void *argument)
 	    memchr_inv(attachment->reserved, 0, sizeof(attachment->reserved)))
 		return -EINVAL;
 	attachment->refused = TUTTI_P2P_REFUSED_KERNEL;
-	if (!watches_resets)
+	if (!tutti_watches_resets)
 		return -EOPNOTSUPP;
 	attachment->refused = TUTTI_P2P_REFUSED_NOTHING;
 	if (require_admin && !capable(CAP_SYS_ADMIN))
@@ -540,13 +541,13 @@ int tutti_controllers_init(void)
 	struct kprobe *probes[] = { &reset_probes[0], &reset_probes[1] };
 	int error = register_kprobes(probes, ARRAY_SIZE(probes));
 
-	watches_resets = !error;
+	tutti_watches_resets = !error;
 	if (error)
 		pr_warn("tutti_p2p: resets of drives cannot be watched (%d): no drive will be "
 			"attached\n",
 			error);
 	error = bus_register_notifier(&pci_bus_type, &bus_notifier);
-	if (error && watches_resets)
+	if (error && tutti_watches_resets)
 		unregister_kprobes(probes, ARRAY_SIZE(probes));
 	return error;
 }
@@ -559,6 +560,6 @@ void tutti_controllers_exit(void)
 	struct kprobe *probes[] = { &reset_probes[0], &reset_probes[1] };
 
 	bus_unregister_notifier(&pci_bus_type, &bus_notifier);
-	if (watches_resets)
+	if (tutti_watches_resets)
 		unregister_kprobes(probes, ARRAY_SIZE(probes));
 }

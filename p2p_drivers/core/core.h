@@ -123,7 +123,6 @@ struct tutti_client {
  * struct tutti_controller - a drive that the kernel's driver keeps and that clients use
  * @node: in the list of controllers; walked under RCU
  * @ref: attachments and pins
- * @rcu: for its end
  * @pdev: the function, referenced
  * @device: the driver's class device nvmeN, referenced
  * @nvme: the driver's structure; @file keeps it and the driver's module
@@ -147,7 +146,6 @@ struct tutti_client {
 struct tutti_controller {
 	struct list_head node;
 	struct kref ref;
-	struct rcu_head rcu;
 	struct pci_dev *pdev;
 	struct device *device;
 	struct nvme_ctrl *nvme;
@@ -235,6 +233,7 @@ struct tutti_queue {
 extern struct mutex tutti_lock;
 extern struct list_head tutti_clients;
 extern const struct file_operations tutti_file_operations;
+extern bool tutti_watches_resets;
 
 #define TUTTI_HANDLES		XA_LIMIT(1, S32_MAX)
 #define TUTTI_DOORBELL_SHIFT	20	/* a queue pair's doorbells in the file: handle << this */

@@ -433,7 +433,7 @@ def dmabuf_of_host_pages(guest: Guest) -> None:
         os.close(buffer)
 
 
-@case()
+@case(timeout_s=240.0)
 def the_c_example_reads(guest: Guest) -> None:
     """The example in C compiles against the header and reads the first block."""
     folder = Path(__file__).resolve().parents[2]
@@ -442,7 +442,7 @@ def the_c_example_reads(guest: Guest) -> None:
     p2p.load()
     program = Path("/tmp/read_block")
     words = ["gcc", "-Wall", "-Werror", "-I", str(folder), "-o", str(program), str(folder / "examples/read_block.c")]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=200)
     name = f"/dev/{p2p.controller_name(0)}"
     ran = subprocess.run([program, drive_bdf(0), name], capture_output=True, text=True, timeout=30, check=False)
     guest.equal(ran.returncode, 0, f"the example's end: {ran.stdout} {ran.stderr}")

@@ -142,13 +142,12 @@ class ExtentTable:
             none = np.zeros(0, np.uint64)
             return Pieces(np.zeros(0, np.int64), none, none, np.zeros(0, np.uint32), none)
         owner, index, first, last = cut(positions, nbytes, rows["position"])
-        found = rows[index]
         return Pieces(
             owner=owner,
             skip=first - positions[owner],
             nbytes=last - first,
-            row=found["row"],
-            physical=found["physical"] + (first - found["position"]),
+            row=rows["row"][index],
+            physical=rows["physical"][index] + (first - rows["position"][index]),
         )
 
 

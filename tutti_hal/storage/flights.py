@@ -64,7 +64,7 @@ class Flights:
         #: Those that have not ended, oldest first.
         self._flying: dict[int, InFlight] = {}
         self._abandoned: set[int] = set()
-        self._drives = _drives(ring)
+        self._drives, self._blocks = _columns(ring)
 
     def __len__(self) -> int:
         return len(self._flying)
@@ -135,16 +135,18 @@ class Flights:
         import numpy as np
 
         pieces, options = plan.pieces, self._options
-        held = self._memory.slots.rows[plan.memory[pieces.owner]]
-        asked = rows[pieces.owner]
-        writes = asked["operation"] == Verb.WRITE
+        # Column by column: whole records would be copied otherwise.
+        held, memory, owner = self._memory.slots.rows, plan.memory[pieces.owner], pieces.owner
+        chosen = rows["queue_class"].astype(np.int64)[owner]
+        writes = (rows["operation"] == Verb.WRITE)[owner]
         usual = np.where(writes, options.write_class, options.read_class)
-        classes = np.where(asked["queue_class"] == 0, usual, asked["queue_class"].astype(np.int64) - 1)
-        offsets = held["offset"] + asked["memory_offset"] + pieces.skip
-        blocks = np.array([target.block_bytes for target in self._ring.targets], np.uint64)[pieces.row]
-        durable = (asked["flags"] & Flags.DURABLE) != 0
+        classes = np.where(chosen == 0, usual, chosen - 1)
+        offsets = held["offset"][memory] + rows["memory_offset"][owner] + pieces.skip
+        blocks = self._blocks[pieces.row]
+        durable = ((rows["flags"] & np.uint8(Flags.DURABLE)) != 0)[owner]
         # Requests that one call packs; nearly always one group or two.
-        groups = ((held["pool"].astype(np.int64) << 4 | classes) << 2) | writes.astype(np.int64) << 1 | durable
+        pool_of = held["pool"][memory].astype(np.int64)
+        groups = ((pool_of << 4 | classes) << 2) | writes.astype(np.int64) << 1 | durable
         owners, lengths, drives = [], [], []
         for group in np.unique(groups):
             which = np.flatnonzero(groups == group)
@@ -168,8 +170,8 @@ class Flights:
             lengths.append(nbytes)
             drives.append(self._drives[target])
         for request, row in plan.flushes:
-            chosen = int(rows["queue_class"][request])
-            iocb.flush(self._ring.targets[row], queue_class=chosen - 1 if chosen else options.write_class)
+            named = int(rows["queue_class"][request])
+            iocb.flush(self._ring.targets[row], queue_class=named - 1 if named else options.write_class)
             owners.append(np.array([request]))
             lengths.append(np.zeros(1, np.uint64))
             drives.append(self._drives[[row]])
@@ -324,8 +326,9 @@ class Flights:
             raise StorageBusy("recover drives", error.found, error.fix) from error
 
 
-def _drives(ring: Ring) -> NDArray[np.uint32]:
-    """The drive of each row of the ring's targets."""
+def _columns(ring: Ring) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """The drive, and the bytes of a block, of each row of the ring's targets."""
     import numpy as np
 
-    return np.array([target.drive for target in ring.targets], np.uint32)
+    drives = np.array([target.drive for target in ring.targets], np.uint32)
+    return drives, np.array([target.block_bytes for target in ring.targets], np.uint64)

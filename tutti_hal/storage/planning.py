@@ -78,8 +78,10 @@ class Planner:
         pieces = self._place(requests, target, reasons == 0)
         flushes = self._flushes(requests, target, reasons)
         pieces, flushes = self._bound(reasons, pieces, flushes, limit)
-        order = np.argsort(pieces.row, kind="stable")
-        return Plan(reasons, memory, target, _select(pieces, order), tuple(flushes))
+        if len(pieces.row) and bool((pieces.row != pieces.row[0]).any()):
+            # Neighbouring lanes take neighbouring requests: of one queue, they share its doorbell.
+            pieces = _select(pieces, np.argsort(pieces.row, kind="stable"))
+        return Plan(reasons, memory, target, pieces, tuple(flushes))
 
     def _judge(
         self, requests: NDArray[np.void], reasons: NDArray[np.uint8]
@@ -88,7 +90,8 @@ class Planner:
 
         operation, flags = requests["operation"], requests["flags"]
         flush, write = operation == Operation.FLUSH, operation == Operation.WRITE
-        _refuse(reasons, ~np.isin(operation, list(Operation)), Reason.OPERATION_UNKNOWN)
+        known = (operation >= min(Operation)) & (operation <= max(Operation))
+        _refuse(reasons, ~known, Reason.OPERATION_UNKNOWN)
         _refuse(reasons, (flags & ~np.uint8(Flags.DURABLE)) != 0, Reason.FLAGS_UNKNOWN)
         _refuse(reasons, (flags != 0) & ~write, Reason.FLAGS_UNKNOWN)
         chosen = requests["queue_class"].astype(np.int64)
@@ -104,20 +107,24 @@ class Planner:
         ok = reasons == 0
         if not ok.any():
             return memory, target
-        bounds = self._targets.slots.rows[target]
-        nbytes, block = requests["nbytes"], np.maximum(bounds["block"], 1).astype(np.uint64)
+        # Column by column: whole records would be copied otherwise.
+        bounds = self._targets.slots.rows
+        nbytes, block = requests["nbytes"], np.maximum(bounds["block"][target], 1).astype(np.uint64)
         moving = ~flush
         _refuse(reasons, moving & (nbytes == 0), Reason.LENGTH_ZERO)
         _refuse(reasons, moving & (nbytes % block != 0), Reason.LENGTH_UNALIGNED)
         _refuse(reasons, moving & (requests["target_offset"] % block != 0), Reason.TARGET_UNALIGNED)
         _refuse(reasons, moving & (requests["memory_offset"] % np.uint64(4) != 0), Reason.MEMORY_UNALIGNED)
-        _refuse(reasons, moving & _outside(requests["target_offset"], nbytes, bounds["size"]), Reason.TARGET_BOUNDS)
-        _refuse(reasons, write & ~bounds["writable"], Reason.TARGET_READ_ONLY)
+        _refuse(
+            reasons, moving & _outside(requests["target_offset"], nbytes, bounds["size"][target]), Reason.TARGET_BOUNDS
+        )
+        _refuse(reasons, write & ~bounds["writable"][target], Reason.TARGET_READ_ONLY)
         if len(self._memory.rows):
-            held = self._memory.rows[memory]
-            _refuse(reasons, moving & _outside(requests["memory_offset"], nbytes, held["nbytes"]), Reason.MEMORY_BOUNDS)
+            held = self._memory.rows
+            room = held["nbytes"][memory]
+            _refuse(reasons, moving & _outside(requests["memory_offset"], nbytes, room), Reason.MEMORY_BOUNDS)
             needs = np.where(write, np.uint8(Access.DRIVE_READS), np.uint8(Access.DRIVE_WRITES))
-            _refuse(reasons, moving & ((held["access"] & needs) == 0), Reason.MEMORY_ACCESS)
+            _refuse(reasons, moving & ((held["access"][memory] & needs) == 0), Reason.MEMORY_ACCESS)
         return memory, target
 
     def _place(self, requests: NDArray[np.void], target: NDArray[np.int64], ok: NDArray[np.bool_]) -> Pieces:
@@ -125,10 +132,13 @@ class Planner:
         import numpy as np
 
         moving = np.flatnonzero(ok & (requests["operation"] != Operation.FLUSH))
-        rows = self._targets.slots.rows[target[moving]]
-        at = rows["base"] + requests["target_offset"][moving]
+        rows, slots = self._targets.slots.rows, target[moving]
+        at = rows["base"][slots] + requests["target_offset"][moving]
         nbytes = requests["nbytes"][moving]
-        striped = rows["striped"]
+        striped = rows["striped"][slots]
+        if not striped.any():
+            found = self._targets.extents.look_up(at, nbytes)
+            return join(Pieces(moving[found.owner], found.skip, found.nbytes, found.row, found.physical))
         spread = self._targets.stripes.spread(at[striped], nbytes[striped])
         # Positions of leaves, of plain targets and of stripe units alike, in the order of the requests.
         plain = np.flatnonzero(~striped)
@@ -163,9 +173,9 @@ class Planner:
         """Refuses what a batch has no room for: always, or behind what comes before it."""
         import numpy as np
 
-        commands = np.zeros(len(reasons), np.uint64)
         most = self._most[pieces.row]
-        np.add.at(commands, pieces.owner, (pieces.nbytes + most - np.uint64(1)) // most)
+        parts = (pieces.nbytes + most - np.uint64(1)) // most
+        commands = np.bincount(pieces.owner, parts, minlength=len(reasons)).astype(np.uint64)
         for request, _ in flushes:
             commands[request] += np.uint64(1)
         _refuse(reasons, commands > np.uint64(limit), Reason.COMMANDS_TOO_MANY)

@@ -39,6 +39,7 @@ VERBS: dict[str, Verb] = {
     "build": Verb("tutti_hal.cli.build", "compile a profile's kernels, with resources per arch"),
     "demo": Verb("tutti_hal.cli.demo", "move a KV-cache workload through the rings and verify every byte"),
     "bench": Verb("tutti_hal.cli.bench", "figures, each beside a baseline of the same run"),
+    "store": Verb("tutti_hal.cli.store", "look into an object store: ls, stat, fsck"),
     "new-backend": Verb(
         "tutti_hal.cli.new_backend", "a backend package for another vendor: a copy of HOST, each fact marked"
     ),

@@ -63,13 +63,17 @@ static void import_put(struct import *import)
 static void revoke(struct fake_gpu_hold *hold)
 {
 	struct import *import = container_of(hold, struct import, hold);
+	unsigned int patience;
 
 	/* The importer frees the table in its callback: keep it until mappings were looked at. */
 	refcount_inc(&import->users);
 	if (callback_ms)
 		msleep(callback_ms);
 	import->freed(import->data);
-	if (atomic_read(&hold->mapped))
+	/* An importer that was releasing already undoes its mappings in another thread: that may take a moment. */
+	for (patience = 2000; patience && atomic_read(&hold->mapped); patience--)
+		msleep(1);
+	if (!patience)
 		fake_gpu_violation("memory is freed, and the importer's callback left it mapped");
 	import_put(import);
 }

@@ -285,7 +285,12 @@ def go(options: argparse.Namespace, folder: Path) -> int:
         accel = choose_accelerator(setup, kernel)
         before, begun = Tally(tally.passed, tally.failed, tally.skipped), time.monotonic()
         say(f"kernel {name} ({kernel.release}, Debian {kernel_line.suite}), emulated, {accel.value.upper()}")
-        folders = build_all(archive, kernel) if any(case.needs_module for case in cases) else {}
+        try:
+            folders = build_all(archive, kernel) if any(case.needs_module for case in cases) else {}
+        except build.CannotBuild as why:
+            tally.skipped += len(cases)
+            say(f"kernel {name}: its {len(cases)} cases are skipped: {why}")
+            continue
         KernelRun(setup, kernel, accel, tally, folders, options.patience).run(cases)
         counts = f"{tally.passed - before.passed} passed, {tally.failed - before.failed} failed"
         counts += f", {tally.skipped - before.skipped} skipped"

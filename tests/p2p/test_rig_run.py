@@ -200,6 +200,17 @@ def test_the_name_of_what_was_built_follows_the_sources_and_not_the_rig(tmp_path
     assert build.digest(files, tmp_path, "6.1") != before
 
 
+def test_a_line_that_needs_root_is_told_apart_from_a_failed_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = kernels.Kernel(kernels.line("6.12"), "6.12.9-amd64", tmp_path / "kernel" / "trixie")
+    monkeypatch.setattr(build, "fetch_headers", lambda *_: tmp_path / "headers")
+    monkeypatch.setattr(build.os, "geteuid", lambda: 1000)
+    archive: Any = type("FakeArchive", (), {"cache": tmp_path})()
+    with pytest.raises(build.CannotBuild, match="sudo make"):
+        build.modules(archive, kernel, tmp_path)
+
+
 def fake_make(fails: bool) -> Callable[..., str]:
     def runner(argv: list[str], **_: object) -> str:
         assert argv[:2] == ["make", "-s"]

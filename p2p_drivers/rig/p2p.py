@@ -178,6 +178,16 @@ class Client:
         error, _ = self.ask(request)
         self.guest.equal(errno.errorcode.get(error, error), errno.errorcode[wanted], what)
 
+    def provider(self, name: str) -> int:
+        """The number of a provider by its name, in any case; Failed when the module has none of it."""
+        for index in range(1000):
+            error, found = self.ask(self.uapi.DescribeProvider(index=index))
+            if error:
+                break
+            if found.name.decode() == name.lower():
+                return found.id
+        raise Failed(f"the module has no provider {name}")
+
     def attach_request(self, drive: int = 0, *, of: int | None = None) -> p2p_uapi.Attach:
         """An Attach for drive `drive`; `of` names another drive's character device. Its file stays open."""
         domain, bus, rest = drive_bdf(drive).split(":")

@@ -28,10 +28,14 @@ GROUPS = {
 }
 
 
+#: Providers of one vendor: the core names none, user space finds them by name.
+VENDORS = {f"TUTTI_P2P_PROVIDER_{name}": number for name, number in (("NVIDIA", 4), ("METAX", 5), ("MUSA", 6))}
+
+
 def defined() -> list[str]:
     """Every number that the header defines, in its order."""
     names = re.findall(r"^#define (TUTTI_P2P_\w+)\s+\S", HEADER.read_text(encoding="utf-8"), flags=re.M)
-    return [name for name in names if name != "TUTTI_P2P_IOC"]
+    return [name for name in names if name not in ("TUTTI_P2P_IOC", "TUTTI_P2P_SIZE")]
 
 
 def requests() -> dict[str, type[p2p_uapi.Request]]:
@@ -88,6 +92,8 @@ def test_every_number_is_the_header_s(compiled: dict[str, int]) -> None:
         wanted: int | None = None
         if name in requests():
             wanted = requests()[name].command()
+        elif name in VENDORS:
+            wanted = VENDORS[name]
         elif name == "TUTTI_P2P_VERSION":
             wanted = p2p_uapi.VERSION
         elif name == "TUTTI_P2P_MMAP_WATCH":

@@ -25,14 +25,14 @@ _READ = 2
 
 
 class Provider(enum.IntEnum):
-    """Kinds of memory. Another module may register more, from `FOREIGN` on."""
+    """Kinds of memory that every machine may have.
+
+    Vendors' own are found by their name (`DescribeProvider`). Another module may register more, from `FOREIGN` on.
+    """
 
     HOST = 1
     SIM = 2
     DMABUF = 3
-    NVIDIA = 4
-    METAX = 5
-    MUSA = 6
     FOREIGN = 256
 
 

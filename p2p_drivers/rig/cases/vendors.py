@@ -25,7 +25,7 @@ def data_by_each_provider(guest: Guest) -> None:
             drive = client.attach()
             rings = client.pin(p2p.Memory(p2p.GRANULE), drive.controller)
             pair = client.queue(drive.controller, rings)
-            memory = peer.VendorMemory(gpu, client.uapi.Provider[name], 4 * p2p.GRANULE)
+            memory = peer.VendorMemory(gpu, client.provider(name), 4 * p2p.GRANULE)
             if vendor == "metax":
                 memory.length -= 5 * p2p.PAGE
             data = peer.pin(client, memory, drive.controller)
@@ -63,7 +63,7 @@ def freed_under_load(guest: Guest) -> None:
                 # The second file is what a runtime's death closes, while this process goes on.
                 owner = peer.FakeGpu()
                 rings = client.pin(p2p.Memory(p2p.GRANULE), drive.controller)
-                memory = peer.VendorMemory(owner, client.uapi.Provider[VENDORS[vendor]], 4 * p2p.GRANULE)
+                memory = peer.VendorMemory(owner, client.provider(VENDORS[vendor]), 4 * p2p.GRANULE)
                 data = peer.pin(client, memory, drive.controller)
                 pair = client.queue(drive.controller, rings, entries=64)
                 status = peer.transfer(pair, peer.READ, 0, data, 0, 131072, block=512, lists=rings)
@@ -107,7 +107,7 @@ def freed_while_released(guest: Guest) -> None:
             drive = client.attach()
             Path(f"/sys/module/fake_{vendor}/parameters/callback_ms").write_text("2")
             for turn in range(20):
-                memory = peer.VendorMemory(gpu, client.uapi.Provider[VENDORS[vendor]], p2p.GRANULE)
+                memory = peer.VendorMemory(gpu, client.provider(VENDORS[vendor]), p2p.GRANULE)
                 data = peer.pin(client, memory, drive.controller)
                 memory.close()
                 child = os.fork()
@@ -158,7 +158,7 @@ def kept_without_a_callback(guest: Guest) -> None:
             Path("/sys/module/tutti_p2p/parameters/nvidia_persistent").write_text(str(int(persistent)))
             drive = client.attach()
             rings = client.pin(p2p.Memory(p2p.GRANULE), drive.controller)
-            memory = peer.VendorMemory(gpu, client.uapi.Provider[VENDORS[vendor]], p2p.GRANULE)
+            memory = peer.VendorMemory(gpu, client.provider(VENDORS[vendor]), p2p.GRANULE)
             data = peer.pin(client, memory, drive.controller)
             pair = client.queue(drive.controller, rings)
             memory.close()
@@ -182,13 +182,13 @@ def symbols_that_cannot_be_had(guest: Guest) -> None:
         drive = client.attach()
         for name in ("NVIDIA", "METAX", "MUSA"):
             request, array = client.pin_request(p2p.Memory(p2p.GRANULE), [drive.controller])
-            request.provider = client.uapi.Provider[name]
+            request.provider = client.provider(name)
             client.refuse(request, errno.EOPNOTSUPP, f"{name} without its driver")
             del array
     guest.expect_log("failing symbol_get of non-GPLONLY symbol mtgpu")
     with peer.drivers("musa", plain=True) as gpu, p2p.client(guest) as client:
         drive = client.attach()
-        memory = peer.VendorMemory(gpu, client.uapi.Provider.MUSA, p2p.GRANULE)
+        memory = peer.VendorMemory(gpu, client.provider("MUSA"), p2p.GRANULE)
         error, _ = peer.pin_request(client, memory, drive.controller)
         guest.equal(error, errno.EOPNOTSUPP, "symbols that are exported plainly")
         memory.close()
@@ -214,7 +214,7 @@ def an_unknown_interface(guest: Guest) -> None:
         with peer.drivers(vendor) as gpu, p2p.client(guest) as client:
             Path(f"/sys/module/fake_{vendor}/parameters/{parameter}").write_text(str(value))
             drive = client.attach()
-            memory = peer.VendorMemory(gpu, client.uapi.Provider[VENDORS[vendor]], p2p.GRANULE)
+            memory = peer.VendorMemory(gpu, client.provider(VENDORS[vendor]), p2p.GRANULE)
             error, _ = peer.pin_request(client, memory, drive.controller)
             guest.check(error, f"{vendor}, {parameter} {value:#x}: the pin is refused")
             memory.close()

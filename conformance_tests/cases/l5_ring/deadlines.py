@@ -114,6 +114,7 @@ _FAILS = FaultRule(action=FaultAction.STATUS_LATE, opcode=2, status=(2, 0x81))
     clauses=("ring.request.exactly_once", "ring.cq.late_counted"),
     kernels=("ring",),
     axes={"early_permille": (0, 2, 10)},
+    budget_s=30.0,
     quick=False,
 )
 def at_once(run: Run) -> Observations:

@@ -108,7 +108,7 @@ def _cell(
     import numpy as np
 
     from tutti_hal.io_uring import Drive, Ring, RingOptions
-    from tutti_hal.io_uring.completion import succeeded
+    from tutti_hal.io_uring.completion import ended, succeeded
 
     ring_options = RingOptions(
         depth=depth, queues=(queues,), batch_limit=commands, batches=1, buffers=1, lanes=lanes, block=min(lanes, 64)
@@ -128,10 +128,9 @@ def _cell(
                 batch = ring.get_iocb()
                 batch.read(ring.targets[0], place, 512, buffer, place * 512)
                 ring.issue_io(batch, stream, around=around)
-                if not succeeded(ring.wait_cqe(batch)).all():
-                    raise BenchError(
-                        f"measure {queues} queues and {lanes} lanes", "a command did not end well", "Report it."
-                    )
+                done = ring.wait_cqe(batch)
+                if not succeeded(done).all():
+                    raise BenchError(f"measure {queues} queues and {lanes} lanes", ended(done), "Report it.")
                 if turn:
                     times.append(around[1].elapsed_ms(around[0]) / 1e3)
         told = ring.statistics()

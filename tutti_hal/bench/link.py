@@ -259,7 +259,7 @@ class _Link:
         """Objects as commands of a ring, served by a kernel of so many blocks."""
         import numpy as np
 
-        from tutti_hal.io_uring.completion import succeeded
+        from tutti_hal.io_uring.completion import ended, succeeded
 
         ring, buffer = self._ring(sgl)
         place = np.arange(self.nbytes // size, dtype=np.uint64)
@@ -274,8 +274,9 @@ class _Link:
                 self.stream.record(self.begin)
                 ring.issue_io(iocb, self.stream)
                 self.stream.record(self.end)
-                if not succeeded(ring.wait_cqe(iocb)).all():
-                    raise BenchError(f"measure {OURS} of {size} bytes", "a command did not end well", "Report it.")
+                done = ring.wait_cqe(iocb)
+                if not succeeded(done).all():
+                    raise BenchError(f"measure {OURS} of {size} bytes", ended(done), "Report it.")
                 self.end.synchronize()
                 if turn:
                     times.append(self.end.elapsed_ms(self.begin) / 1e3)

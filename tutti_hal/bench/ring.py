@@ -217,7 +217,7 @@ def _run(profile: Profile, way: _Way, length_s: float) -> _Round:
 
 def _take(ring: Ring, iocb: Iocb, name: str, faults: float) -> int:
     """Waits for a batch; how many of its commands ended with the injected error. Any other end raises."""
-    from tutti_hal.io_uring.completion import succeeded
+    from tutti_hal.io_uring.completion import ended, succeeded
     from tutti_hal.io_uring.layout import State
 
     done = ring.wait_cqe(iocb)
@@ -226,7 +226,7 @@ def _take(ring: Ring, iocb: Iocb, name: str, faults: float) -> int:
         return 0
     struck = (done["state"] == State.COMPLETED) & (done["sct"] == _ERROR[0]) & (done["sc"] == _ERROR[1])
     if not faults or not (good | struck).all():
-        raise BenchError(f"measure {name}", "a command did not end well", "Run the ring's tests.")
+        raise BenchError(f"measure {name}", ended(done), "Run the ring's tests.")
     return int(struck.sum())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.io_uring.layout import STATE_SHIFT, State
+from tutti_hal.io_uring.layout import STATE_SHIFT, State, Why
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +44,21 @@ def succeeded(completions: NDArray[np.void]) -> NDArray[np.bool_]:
         (completions["state"] == State.COMPLETED) & (completions["sct"] == 0) & (completions["sc"] == 0)
     )
     return good
+
+
+def ended(completions: NDArray[np.void]) -> str:
+    """How many ended in which way: ``4096 completed, 12 not run (starved), 1 failed (sct 2 sc 129)``."""
+    from collections import Counter
+
+    words: Counter[str] = Counter()
+    for state, why, sct, sc in completions[["state", "why", "sct", "sc"]].tolist():
+        word = State(state).name.lower().replace("_", " ")
+        if state == State.NOT_RUN:
+            word += f" ({Why(why).name.lower().replace('_', ' ')})"
+        elif state == State.COMPLETED and (sct or sc):
+            word = f"failed (sct {sct} sc {sc})"
+        words[word] += 1
+    return ", ".join(f"{count} {word}" for word, count in words.most_common())
 
 
 def merge(owners: NDArray[np.uint32], count: int, results: NDArray[np.void]) -> NDArray[np.void]:

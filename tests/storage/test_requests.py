@@ -340,3 +340,18 @@ def test_drives_of_one_name_are_refused() -> None:
     with pytest.raises(DrivesInvalid, match="blocks of 1000"):
         SoftwareDrive(name="x", nbytes=MIB, lba_bytes=1000)
     assert NO_DRIVE == 0xFFFFFFFF
+
+
+def test_device_memory_that_was_closed_is_not_named_to_a_drive() -> None:
+    """No view can keep memory that the host does not see: so requests for it are refused."""
+    with Rig() as rig:
+        buffer = rig.device.allocate(64 * 1024, "device")
+        if buffer.address % 4096:
+            pytest.skip("this device does not give whole pages")
+        handle, target = rig.runtime.register(buffer), rig.runtime.open("raw://d0")
+        request = make_requests(READ, target, nbytes=4096, memory=handle)
+        assert rig.runtime.submit_all(request)["status"].tolist() == [Status.OK]
+        buffer.close()
+        said = rig.runtime.submit(request)
+        assert (said.io, said.initial["reason"][0]) == (None, Reason.MEMORY_CLOSED)
+        rig.runtime.unregister(handle)

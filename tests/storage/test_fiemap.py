@@ -64,8 +64,17 @@ def test_a_flag_of_the_future_is_refused(bit: int) -> None:
 
 def test_what_is_allocated_behind_the_end_is_cut() -> None:
     raw = extent(0, 10 * BLOCK, 4 * BLOCK) + extent(4 * BLOCK, 50 * BLOCK, BLOCK, NUMBERS["UNWRITTEN"] | 1)
-    (one,) = judge("t", raw, 3 * BLOCK, BLOCK)
-    assert (one["logical"], one["physical"], one["length"]) == (0, 10 * BLOCK, 3 * BLOCK)
+    assert judge("t", raw, 3 * BLOCK, BLOCK) == [(0, 10 * BLOCK, 3 * BLOCK)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 40])
+def test_few_extents_and_many_are_judged_alike(count: int) -> None:
+    """Few go one by one, many as arrays."""
+    raw = b"".join(extent(at * BLOCK, (3 * at + 5) * BLOCK, BLOCK, 0x1000) for at in range(count))
+    assert judge("t", raw, count * BLOCK, BLOCK) == [(at * BLOCK, (3 * at + 5) * BLOCK, BLOCK) for at in range(count)]
+    spoilt = raw[: 56 * (count - 1)] + extent((count - 1) * BLOCK, 0, BLOCK, NUMBERS["SHARED"])
+    with pytest.raises(ExtentRefused, match="FIEMAP_EXTENT_SHARED"):
+        judge("t", spoilt, count * BLOCK, BLOCK)
 
 
 @pytest.mark.parametrize(

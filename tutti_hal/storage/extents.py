@@ -9,6 +9,7 @@ search over all extents finds the places of all requests of a batch, whatever ta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@cache
 def extent_dtype() -> np.dtype[Any]:
     """An extent.
 

@@ -153,12 +153,10 @@ class FileResolver:
         return stretches
 
 
-def _places(extents: NDArray[np.void]) -> list[tuple[int, int, int]]:
+def _places(extents: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Extents with those made one that follow on each other."""
     places: list[tuple[int, int, int]] = []
-    for logical, physical, length in zip(
-        *(extents[name].tolist() for name in ("logical", "physical", "length")), strict=True
-    ):
+    for logical, physical, length in extents:
         if places and sum(places[-1][1:]) == physical:
             places[-1] = (places[-1][0], places[-1][1], places[-1][2] + length)
         else:
@@ -199,7 +197,7 @@ def _leaf(
     return Leaf(extents, nbytes, block, watch)
 
 
-def _onto(doing: str, extents: NDArray[np.void], stretches: Sequence[Stretch]) -> NDArray[np.void]:
+def _onto(doing: str, extents: list[tuple[int, int, int]], stretches: Sequence[Stretch]) -> NDArray[np.void]:
     """Extents on a file system's device as extents on drives.
 
     Raises:
@@ -207,36 +205,22 @@ def _onto(doing: str, extents: NDArray[np.void], stretches: Sequence[Stretch]) -
     """
     import numpy as np
 
-    rows: list[tuple[int, int, int, int]] = []
-    if len(stretches) == 1:
-        (only,) = stretches
-        ends = extents["physical"] + extents["length"]
-        if bool((extents["physical"] < only.start).any()) or int(ends.max()) > only.start + only.nbytes:
-            raise ExtentRefused(
-                doing,
-                f"it lies up to byte {int(ends.max())} of its device; the drive has {only.start + only.nbytes}",
-                "Give the drive all of the device.",
-            )
-        found = np.zeros(len(extents), extent_dtype())
-        found["position"], found["nbytes"] = extents["logical"], extents["length"]
-        found["physical"] = extents["physical"] - np.uint64(only.start) + np.uint64(only.offset)
-        found["row"] = only.place.target.row
-        return found
-    for one in extents:
-        logical, at, left = (int(one[name]) for name in ("logical", "physical", "length"))
+    rows: list[tuple[int, int, int, int, int]] = []
+    for begin, first, length in extents:
+        logical, at, left = begin, first, length
         while left:
-            part = next((s for s in stretches if s.start <= at < s.start + s.nbytes), None)
+            part = next((one for one in stretches if one.start <= at < one.start + one.nbytes), None)
             if part is None:
+                most = max(one.start + one.nbytes for one in stretches)
                 raise ExtentRefused(
-                    doing, f"byte {at} of its device is on no drive", "Give the runtime all its drives."
+                    doing,
+                    f"it lies at byte {at} of its device, which is on no drive; drives have it up to byte {most}",
+                    "Give the runtime drives with all of the device.",
                 )
             take = min(left, part.start + part.nbytes - at)
-            rows.append((logical, part.offset + at - part.start, take, part.place.target.row))
+            rows.append((logical, part.offset + at - part.start, take, part.place.target.row, 0))
             logical, at, left = logical + take, at + take, left - take
-    found = np.zeros(len(rows), extent_dtype())
-    for index, name in enumerate(("position", "physical", "nbytes", "row")):
-        found[name] = [row[index] for row in rows]
-    return found
+    return np.array(rows, extent_dtype())
 
 
 def open_direct(doing: str, path: str, writable: bool) -> int:

@@ -183,6 +183,8 @@ def symbols_that_cannot_be_had(guest: Guest) -> None:
         for name in ("NVIDIA", "METAX", "MUSA"):
             request, array = client.pin_request(p2p.Memory(p2p.GRANULE), [drive.controller])
             request.provider = client.provider(name)
+            # Whole granules, so that only the missing driver is left to refuse.
+            request.address -= request.address % p2p.GRANULE
             client.refuse(request, errno.EOPNOTSUPP, f"{name} without its driver")
             del array
     guest.expect_log("failing symbol_get of non-GPLONLY symbol mtgpu")

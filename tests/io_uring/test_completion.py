@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tutti_hal.io_uring.completion import completion_dtype, ended
 from tutti_hal.io_uring.layout import State, Why
+
+pytestmark = pytest.mark.ring
 
 
 def test_each_way_of_ending_is_counted_most_of_them_first() -> None:

@@ -64,9 +64,7 @@ class WideModel:
         self._rules = RuleBook(setting)
         drives = len(setting.drives)
         self._fetched = [[0] * len(OPCODES) for _ in range(drives)]
-        self._unfetched: Any = (
-            0  # given up in the batch before, and not fetched by the drive yet
-        )
+        self._unfetched: Any = 0  # given up in the batch before, and not fetched by the drive yet
         self._strays, self._lates, self._unended = [0] * drives, [0] * drives, [0] * drives
         self._last = {name: [0] * (drives * setting.queues_per_drive) for name in ("strays", "lates")}
         #: Strays that drives had sent by the end of the batch before, and those of them that died with their queue.

@@ -15,7 +15,7 @@ FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick nightly bench docs golden mustpass certify isa-matrix self-test mutants wheel clean setup require
+.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick nightly bench docs golden mustpass certify sims isa-matrix self-test mutants wheel clean setup require
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -97,6 +97,9 @@ mustpass: $(DEV) ## write the must-pass lists of the conformance suite again
 certify: $(DEV) ## the conformance suite on HOST, whole, with its evidence judged again
 	@$(PY) -m tutti_hal certify --profile host --out out/evidence --force
 	@$(PY) -m tutti_hal verify out/evidence
+
+sims: $(DEV) ## a slice of the suite on the simulated MUSA, MACA and HIP, with its evidence judged again
+	@$(PY) .ci/sims.py
 
 isa-matrix: $(DEV) ## every kernel for every arch whose compiler is here: instructions in order, resources against the baseline
 	@$(PY) -m tutti_hal.conformance_tests.isa

@@ -56,6 +56,12 @@ GATES = (
     ),
     Gate("conformance", 600, ("make", "certify"), "the suite on HOST, whole, and its evidence judged again"),
     Gate(
+        "sims",
+        240,
+        ("make", "sims"),
+        "a slice of the suite on the simulated MUSA, MACA and HIP, its evidence judged again",
+    ),
+    Gate(
         "campaign",
         180,
         (PYTHON, "-m", "tutti_hal.conformance_tests.campaign", "--commands", "100000"),

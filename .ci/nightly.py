@@ -149,6 +149,13 @@ PARTS = (
         time_limit_s=2400,
     ),
     Part(
+        "sims",
+        2 * 3600,
+        (PYTHON, ".ci/sims.py", "--whole"),
+        "every case up to L5 on the simulated MUSA (and its older SDK), MACA and HIP, the evidence judged again",
+        strict=True,
+    ),
+    Part(
         "self-test",
         8 * 3600,
         (PYTHON, "-m", "tutti_hal", "certify", "--profile", "host", "--self-test"),

@@ -42,6 +42,12 @@ def record(run: Run) -> Observations:
         "overrides": _digest(_below(folder / "overrides")),
         "capabilities": dict(run.facts.capabilities),
         "written": table["capabilities"],
+        # What a version of the SDK changes, as the file has it.
+        "quirks": [
+            quirk.get("set", {}).get("capabilities", {})
+            for quirk in table.get("quirks", ())
+            if quirk["id"] in run.profile.record.applied
+        ],
         "archs": {name: dict(arch.capabilities) for name, arch in run.profile.record.archs.items()},
     }
 
@@ -51,8 +57,11 @@ def _(seen: Seen) -> None:
     clause = "record.capability.answered"
     seen.holds(clause, "the record has a digest", _SHA256.fullmatch(seen["files"].get(RECORD_FILE, "")), seen["files"])
     seen.equal(clause, "vendor", seen["vendor"], seen.facts.vendor)
-    seen.equal(clause, "capabilities in force, as the file has them", seen["capabilities"], seen["written"])
-    seen.equal(clause, "capabilities that the plan of this run went by", dict(seen.facts.capabilities), seen["written"])
+    written = dict(seen["written"])
+    for changes in seen["quirks"]:
+        written |= {name: value for name, value in changes.items() if name in written}
+    seen.equal(clause, "capabilities in force, as the file has them", seen["capabilities"], written)
+    seen.equal(clause, "capabilities that the plan of this run went by", dict(seen.facts.capabilities), written)
     answers = [*seen["written"].values(), *(v for arch in seen["archs"].values() for v in arch.values())]
     seen.holds(clause, "every answer is true or false", all(isinstance(v, bool) for v in answers), answers, answers)
 

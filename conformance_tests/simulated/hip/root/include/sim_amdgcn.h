@@ -117,8 +117,9 @@ SIM_INLINE sim_dispatch *sim_dispatch_packet() {
 #define __builtin_amdgcn_dispatch_ptr() static_cast<void *>(sim_dispatch_packet())
 
 #define __builtin_amdgcn_s_barrier() tt_host_block_barrier()
-/* Orders the instructions of a wave; the lanes of this engine do not run together, so that they meet instead. */
-#define __builtin_amdgcn_wave_barrier() tt_host_wave_sync()
+/* Orders the instructions of those lanes that run it together, and waits for no other. The lanes of this engine do not
+ * run together, so that those that are here meet. */
+#define __builtin_amdgcn_wave_barrier() tt_host_wave_sync_mask(tt_host_wave_active())
 #define __builtin_amdgcn_s_sleep(n) ((void)(n), tt_host_pause())
 #define __builtin_amdgcn_s_memrealtime() sim_ticks(100000)
 #define __builtin_readsteadycounter() sim_ticks(100000)

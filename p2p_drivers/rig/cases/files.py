@@ -164,5 +164,6 @@ def drive_is_unplugged(guest: Guest) -> None:
         time.sleep(0.3)
         guest.equal(data.memory.map[: 2 * p2p.PAGE], b"\x5a" * (2 * p2p.PAGE), "the canary")
         guest.check(not Path("/sys/class/nvme/nvme0").exists(), "the drive is gone")
+        client.must(client.uapi.Detach(controller=drive.controller))
         usage = client.must(client.uapi.Usage())
-        guest.equal(usage.queues, 0, "queue pairs charged")
+        guest.equal(usage.queues, 0, "queue pairs charged after the drive was detached")

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,18 @@ def _of_pytest(said: str) -> dict[str, Any]:
         for count, word in re.findall(r"(\d+) (passed|failed|skipped)", line):
             found[word] = found.get(word, 0) + int(count)
     return found
+
+
+def _of_rig(said: str) -> dict[str, Any]:
+    ends = re.findall(r"^(\d+) passed, (\d+) failed", said, flags=re.M)
+    return {"passed": int(ends[-1][0]), "failed": int(ends[-1][1])} if ends else {}
+
+
+def _no_rig() -> str | None:
+    missing = [tool for tool in ("apt-get", "dpkg-deb", "make") if shutil.which(tool) is None]
+    if missing:
+        return f"the rig needs {', '.join(missing)} to unpack Debian's kernels"
+    return None if os.geteuid() == 0 else "the rig builds for 6.12 in a chroot of its own, as root"
 
 
 def _no_libfuzzer() -> str | None:
@@ -154,6 +167,32 @@ PARTS = (
         (PYTHON, ".ci/sims.py", "--whole"),
         "every case up to L5 on the simulated MUSA (and its older SDK), MACA and HIP, the evidence judged again",
         strict=True,
+    ),
+    Part(
+        "kills",
+        900,
+        ("env", "TUTTI_STORE_KILLS=100", PYTHON, "-m", "pytest", "-q", "tests/store/test_killed.py"),
+        "100 writers of an object store killed at random, each store opened again and judged",
+        _of_pytest,
+        strict=True,
+    ),
+    Part(
+        "rig",
+        3600,
+        ("make", "-C", "p2p_drivers", "rig-test", "KERNELS=6.1 6.12", "PATIENCE=2"),
+        "the kernel module beside the stock nvme driver, on Debian's 6.1 and 6.12 in QEMU",
+        _of_rig,
+        strict=True,
+        absent=_no_rig,
+    ),
+    Part(
+        "rig-fuzz",
+        3600,
+        ("make", "-C", "p2p_drivers", "rig-fuzz", "KERNELS=6.1", "PATIENCE=2"),
+        "100,000 random requests to the kernel module, on Debian's 6.1 in QEMU",
+        _of_rig,
+        strict=True,
+        absent=_no_rig,
     ),
     Part(
         "self-test",

@@ -1,4 +1,4 @@
-"""Makes rig.py importable, which the tests of this folder share."""
+"""Makes ring_rig.py importable, which the tests of this folder share."""
 
 import sys
 from pathlib import Path

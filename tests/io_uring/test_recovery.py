@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rig import BLOCK, Rig, drive
+from ring_rig import BLOCK, Rig, drive
 
 from tutti_hal.backends.host.sim import SimOptions
 from tutti_hal.errors import CommandFailed, ControllerFatal, ControllerGone, RecoveryFailed, RingBusy, RingError

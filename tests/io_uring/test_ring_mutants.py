@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rig import BLOCK, Rig, drive
+from ring_rig import BLOCK, Rig, drive
 
 from tutti_hal.backends.host.sim import SimOptions
 from tutti_hal.errors import LaunchFailed

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rig import BLOCK, BufferDma, Rig, drive
+from ring_rig import BLOCK, BufferDma, Rig, drive
 
 from tutti_hal.errors import BufferInvalid, DepthInvalid, NamespaceAbsent, NamespaceInvalid, RequestInvalid
 from tutti_hal.io_uring import Drive, Protect, RingOptions, State, succeeded

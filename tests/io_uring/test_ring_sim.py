@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rig import BLOCK, Rig, drive
+from ring_rig import BLOCK, Rig, drive
 
 from tutti_hal.backends.host.sim import SimOptions
 from tutti_hal.io_uring import Health, RingOptions, State, Why, succeeded

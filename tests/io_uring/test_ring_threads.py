@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from rig import BLOCK, Rig, drive
+from ring_rig import BLOCK, Rig, drive
 
 from tutti_hal.errors import BufferInvalid, DepthInvalid, NamespaceAbsent, QueueInvalid, RingBusy, RingError
 from tutti_hal.io_uring import RingOptions, State, succeeded

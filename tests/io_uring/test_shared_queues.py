@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rig import BLOCK, Rig
+from ring_rig import BLOCK, Rig
 
 from tutti_hal.errors import DepthInvalid, RingBusy, RingError
 from tutti_hal.io_uring import Health, Iocb, QueueRecovery, RecoveryLimits, RingOptions, State, Step, succeeded

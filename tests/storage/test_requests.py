@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from rig import MIB, Rig, noise
+from storage_rig import MIB, Rig, noise
 
 from tutti_hal.errors import (
     MemoryRefused,

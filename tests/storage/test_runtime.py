@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rig import MIB, Rig, image, noise
+from storage_rig import MIB, Rig, image, noise
 
 from tutti_hal.storage import NO_DRIVE, Operation, Reason, SoftwareDrive, Status, make_requests, path_uri
 

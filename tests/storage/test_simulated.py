@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from rig import noise
+from storage_rig import noise
 
 from tutti_hal.backends.host.sim import SimOptions, World
 from tutti_hal.conformance_tests.drives import BLOCK, bring_up, drive

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rig import MIB, Rig, noise
+from storage_rig import MIB, Rig, noise
 
 from tutti_hal.errors import RecoveryFailed, StorageBusy
 from tutti_hal.nvme.software import FaultAction, FaultRule

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rig import MIB, Rig
+from storage_rig import MIB, Rig
 
 from tutti_hal.errors import (
     DeviceStackRefused,

@@ -62,3 +62,18 @@ def test_a_search_that_was_cut_short_says_so(subject: Subject, tmp_path: Path) -
     with run.closing:
         queue = SmallQueue(run, Small(2, SUBMIT, depth=3, lanes=1, drive=SILENT))
         assert not queue.explore(1, 1, max_runs=3)["complete"]
+
+
+def test_the_world_has_its_own_bounds_again_after_a_search(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The world is the process's: a launch of somebody else would meet the bounds of the search."""
+    resets: list[dict[str, object]] = []
+    monkeypatch.setattr(Subject, "reset_world", lambda self, **options: resets.append(options))
+    run = Run(subject, {}, 1, tmp_path)
+    with run.closing:
+        SmallQueue(run, Small(2, SUBMIT, depth=3, lanes=1, drive=SILENT)).explore(1, 1, max_runs=3)
+        assert resets == []
+    assert resets == [{}]
+    monkeypatch.undo()
+    subject.reset_world()

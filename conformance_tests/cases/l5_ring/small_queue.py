@@ -67,6 +67,8 @@ class SmallQueue:
 
     def __init__(self, run: Run, small: Small) -> None:
         self._run, self._small = run, small
+        # The world is the process's: whoever comes next must not find the bounds of a search in it.
+        run.closing.callback(run.subject.reset_world)
         self._ffi, self._library = ffi_and_library()
         self._view = run.buffer((_PAGES + 1) * _PAGE, "mapped").numpy(np.uint8)
         self._base = int(self._view.ctypes.data)

@@ -16,11 +16,14 @@ BUILD = ROOT / "build" / "sanitized"
 SUITES = (
     *(f"tests/controller/test_{name}.py" for name in ("admin", "fuzz", "io", "pointers", "registers", "sim")),
     "tests/simt/test_sim.py",
+    "tests/storage/test_fiemap.py",
+    "tests/storage/test_open_files.py",
 )
 
 LONG = (
     "tests/controller",
     *(f"tests/simt/test_{name}.py" for name in ("litmus", "memory", "sim", "threads")),
+    *(f"tests/storage/test_{name}.py" for name in ("fiemap", "open_files")),
     *(f"tests/io_uring/test_{name}.py" for name in ("ring_threads", "ring_sim", "recovery", "campaign_wide")),
 )
 

@@ -17,7 +17,7 @@ from tutti_hal.paths import include_dir, native_library
 ABI_VERSION = 1
 
 #: Every header of the C ABI that Python calls into, in the order of their includes.
-_HEADERS = ("abi.h", "port.h", "engine.h", "host_runtime.h", "controller.h", "small_drive.h", "checksum.h")
+_HEADERS = ("abi.h", "port.h", "engine.h", "host_runtime.h", "controller.h", "small_drive.h", "checksum.h", "files.h")
 
 
 def declarations(text: str) -> str:

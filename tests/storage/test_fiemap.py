@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tutti_hal.errors import ExtentRefused, FilesystemRefused, TargetSizeWrong
+from tutti_hal.native import ffi_and_library
 from tutti_hal.storage import filesystems
-from tutti_hal.storage.fiemap import JUDGEMENTS, ExtentFlag, judge, read_raw
+from tutti_hal.storage.fiemap import JUDGEMENTS, ExtentFlag, Judged, extents_stuck, fiemap_dtype, judge
+from tutti_hal.storage.open_files import Stage, read_extents
 
 pytestmark = pytest.mark.storage
 
@@ -69,7 +73,6 @@ def test_what_is_allocated_behind_the_end_is_cut() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 16, 17, 40])
 def test_few_extents_and_many_are_judged_alike(count: int) -> None:
-    """Few go one by one, many as arrays."""
     raw = b"".join(extent(at * BLOCK, (3 * at + 5) * BLOCK, BLOCK, 0x1000) for at in range(count))
     assert judge("t", raw, count * BLOCK, BLOCK) == [(at * BLOCK, (3 * at + 5) * BLOCK, BLOCK) for at in range(count)]
     spoilt = raw[: 56 * (count - 1)] + extent((count - 1) * BLOCK, 0, BLOCK, NUMBERS["SHARED"])
@@ -96,13 +99,13 @@ def test_gaps_overlaps_and_places_inside_blocks(raw: bytes, size: int, error: ty
 
 
 class Kernel:
-    """Answers FIEMAP over a list of extents, a few at a time."""
+    """Answers FIEMAP over a list of extents, a few at a time, in the kernel's place."""
 
     def __init__(self, extents: list[bytes], most: int) -> None:
         self.extents, self.most, self.calls = extents, most, []
 
-    def __call__(self, fd: int, number: int, buffer: bytearray) -> int:
-        assert (fd, number) == (3, 0xC020660B)
+    def answer(self, fd: int, buffer: memoryview) -> None:
+        assert fd == 3
         start, length, flags, _, room, _ = struct.unpack_from("<QQIIII", buffer)
         self.calls.append((start, flags))
         told = [
@@ -114,7 +117,20 @@ class Kernel:
         struct.pack_into("<I", buffer, 20, len(told))
         for index, one in enumerate(told):
             buffer[32 + 56 * index : 88 + 56 * index] = one
-        return 0
+
+
+def told_by(
+    answer: Callable[[int, memoryview], None], fds: list[int], sizes: list[int], *, sync: bool, error: int = 0
+) -> tuple[Any, Any]:
+    """What the native loop makes of such answers."""
+    ffi, _ = ffi_and_library()
+
+    @ffi.callback("int(void *, int, void *)", error=5)
+    def call(_: Any, fd: int, fiemap: Any) -> int:
+        answer(fd, memoryview(ffi.buffer(fiemap, 32 + 56 * 512)))
+        return error
+
+    return read_extents(fds, sizes, sync=sync, call=call)
 
 
 @given(st.integers(1, 700), st.integers(1, 600))
@@ -123,7 +139,9 @@ class Kernel:
 def test_any_number_of_extents_is_read_by_any_number_of_calls(count: int, most: int) -> None:
     extents = [extent(at * BLOCK, (7 * at + 3) * BLOCK, BLOCK, int(at == count - 1)) for at in range(count)]
     kernel = Kernel(extents, most)
-    assert read_raw(3, count * BLOCK, sync=True, ioctl=kernel) == b"".join(extents)
+    rows, found = told_by(kernel.answer, [3], [count * BLOCK], sync=True)
+    assert (rows["stage"].tolist(), rows["extents"].tolist()) == ([Stage.READY], [count])
+    assert found.tobytes() == b"".join(extents)
     # Dirty pages are written back once, by the first call.
     assert [flags for _, flags in kernel.calls] == [1] + [0] * (len(kernel.calls) - 1)
 
@@ -131,13 +149,91 @@ def test_any_number_of_extents_is_read_by_any_number_of_calls(count: int, most: 
 def test_a_kernel_that_does_not_advance_ends() -> None:
     stuck = extent(0, BLOCK, BLOCK)
 
-    def same(_: int, __: int, buffer: bytearray) -> int:
+    def same(_: int, buffer: memoryview) -> None:
         struct.pack_into("<I", buffer, 20, 1)
         buffer[32:88] = stuck
-        return 0
 
-    with pytest.raises(ExtentRefused, match="after byte 4096 the next ends at 4096"):
-        read_raw(3, 1 << 20, sync=False, ioctl=same)
+    rows, found = told_by(same, [3], [1 << 20], sync=False)
+    assert rows["stage"].tolist() == [Stage.STUCK]
+    error = extents_stuck("t", found)
+    assert isinstance(error, ExtentRefused)
+    assert "after byte 4096 the next ends at 4096" in str(error)
+
+
+def test_a_kernel_that_tells_more_than_there_is_room_for_is_not_believed() -> None:
+    def boast(_: int, buffer: memoryview) -> None:
+        struct.pack_into("<I", buffer, 20, 1 << 31)
+        buffer[32 : 32 + 56 * 16] = b"".join(extent(at * BLOCK, at * BLOCK, BLOCK, int(at == 15)) for at in range(16))
+
+    rows, found = told_by(boast, [3], [16 * BLOCK], sync=False)
+    assert (rows["extents"].tolist(), len(found)) == ([16], 16)
+
+
+def test_of_many_files_one_that_is_not_told_leaves_the_others_alone() -> None:
+    """Shared out among threads, and told in the order of the files."""
+    count = 400
+
+    def answer(fd: int, buffer: memoryview) -> None:
+        pieces = fd % 3 + 1
+        struct.pack_into("<I", buffer, 20, pieces)
+        for at in range(pieces):
+            buffer[32 + 56 * at : 88 + 56 * at] = extent(
+                at * BLOCK, (fd * 8 + at) * BLOCK, BLOCK, int(at == pieces - 1)
+            )
+
+    sizes = [(fd % 3 + 1) * BLOCK for fd in range(count)]
+    rows, found = told_by(answer, list(range(count)), sizes, sync=False)
+    assert rows["extents"].tolist() == [fd % 3 + 1 for fd in range(count)]
+    assert found["physical"].tolist() == [(fd * 8 + at) * BLOCK for fd in range(count) for at in range(fd % 3 + 1)]
+    rows, found = told_by(answer, [1, 2], sizes[1:3], sync=False, error=95)
+    assert (rows["stage"].tolist(), rows["error"].tolist(), len(found)) == ([Stage.EXTENTS] * 2, [95] * 2, 0)
+
+
+files = st.lists(
+    st.tuples(
+        st.integers(0, 9), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.sampled_from([1, 1, 1, 8])))
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(files)
+@settings(max_examples=200, deadline=None)
+def test_files_are_judged_together_as_each_alone(files: list[tuple[int, list[tuple[int, int, int]]]]) -> None:
+    """Whatever the kernel tells of one file, others fare as they would without it."""
+    raws, sizes = [], []
+    for blocks, told in files:
+        at, raw = 0, b""
+        for skip, length, flags in told:
+            # Mostly without a gap, and now and then nothing right.
+            at += skip if skip < 2 else 0
+            raw += extent(at * BLOCK, (skip + 7 * at) * BLOCK, length * BLOCK, flags)
+            at += length
+        raws.append(raw)
+        sizes.append((at if blocks > 3 else blocks) * BLOCK)
+    together = np.frombuffer(b"".join(raws), fiemap_dtype())
+    counts = np.array([len(raw) // 56 for raw in raws])
+    judged = Judged(together, counts, np.array(sizes, np.uint64), BLOCK)
+    for index, (raw, size) in enumerate(zip(raws, sizes, strict=True)):
+        if index in judged.refused:
+            with pytest.raises((ExtentRefused, TargetSizeWrong)) as error:
+                judge("t", raw, size, BLOCK)
+            assert str(judged.refusal(index, "t")) == str(error.value)
+            continue
+        alone = judge("t", raw, size, BLOCK)
+        mine = judged.owner == index
+        assert (
+            list(
+                zip(
+                    *(column[mine].tolist() for column in (judged.logical, judged.physical, judged.length)), strict=True
+                )
+            )
+            == alone
+        )
+        # By the text of the rule: whole, in order, without a gap.
+        assert [logical for logical, _, _ in alone] == [sum(one[2] for one in alone[:at]) for at in range(len(alone))]
+        assert sum(length for _, _, length in alone) == size
 
 
 @pytest.mark.parametrize(
@@ -170,16 +266,10 @@ def test_a_mount_with_data_in_its_journal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "value", "words"),
-    [(0x80086601, struct.pack("=q", 0x84000), "journal"), (0x801C581F, struct.pack("=L", 1) + bytes(24), "realtime")],
+    ("attributes", "extended", "words"), [(0x84000, 0, "journal"), (0x80000, 0x1, "realtime"), (0x80000, 0x2, None)]
 )
-def test_attributes_by_which_extents_lie(
-    monkeypatch: pytest.MonkeyPatch, number: int, value: bytes, words: str
-) -> None:
-    def ioctl(_: int, asked: int, buffer: bytearray) -> int:
-        buffer[:] = value if asked == number else bytes(len(buffer))
-        return 0
-
-    monkeypatch.setattr("tutti_hal.storage.filesystems.fcntl.ioctl", ioctl)
-    with pytest.raises(FilesystemRefused, match=words):
-        filesystems.check_attributes("t", 3)
+def test_attributes_by_which_extents_lie(attributes: int, extended: int, words: str | None) -> None:
+    refused = filesystems.attributes_refused(np.array([attributes], np.uint32), np.array([extended], np.uint32))
+    assert refused.tolist() == [words is not None]
+    if words is not None:
+        assert words in str(filesystems.attribute_refusal("t", attributes))

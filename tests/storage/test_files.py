@@ -18,6 +18,8 @@ from tutti_hal.errors import (
     DeviceUnserved,
     ExtentRefused,
     FilesystemRefused,
+    HandleInvalid,
+    StripeInvalid,
     TargetDenied,
     TargetKindWrong,
     TargetMissing,
@@ -32,6 +34,7 @@ from tutti_hal.storage import (
     path_uri,
     prepare_file,
 )
+from tutti_hal.storage.open_files import OpenFiles, Stage, read_extents
 
 pytestmark = pytest.mark.storage
 
@@ -71,6 +74,84 @@ def scattered(folder: Path, name: str, blocks: int) -> Path:
         file.write(bytes(blocks * 4096))
         os.fsync(file.fileno())
     return path
+
+
+def told_one_by_one(fd: int, size: int) -> list[tuple[int, int, int, int]]:
+    """The oracle: (logical, physical, length, flags) of a file's extents, each by a FIEMAP call of its own."""
+    found, start = [], 0
+    while start < size:
+        buffer = bytearray(struct.pack("=QQLLLL", start, size - start, 1, 0, 1, 0) + bytes(56))
+        fcntl.ioctl(fd, 0xC020660B, buffer)
+        if not struct.unpack_from("=L", buffer, 20)[0]:
+            break
+        logical, physical, length = struct.unpack_from("=QQQ", buffer, 32)
+        found.append((logical, physical, length, struct.unpack_from("=L", buffer, 72)[0]))
+        start = logical + length
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_extents_are_what_the_kernel_tells_one_by_one(mount: Mount, seed: int) -> None:
+    """Files of random holes, preallocated and written parts, grown in turns; opened by one call."""
+    random = np.random.default_rng(seed)
+    folder = mount.folder / f"random{seed}"
+    folder.mkdir()
+    paths = [folder / f"{number}.bin" for number in range(100)]
+    for _ in range(6):
+        for path in paths:
+            with path.open("ab") as file:
+                at = int(random.integers(0, 24)) * 4096
+                match random.integers(0, 4):
+                    case 0:
+                        os.posix_fallocate(file.fileno(), at, 8192)
+                    case 1:
+                        os.truncate(path, at)
+                    case 2:
+                        punch(file.fileno(), at, 4096)
+                    case _:
+                        file.write(bytes(int(random.integers(1, 5)) * 4096))
+    with OpenFiles() as files:
+        files.open([str(path) for path in paths], [True] * len(paths), [])
+        assert (files.rows["stage"] == Stage.READY).all()
+        again, told_again = read_extents(files.rows["fd"].tolist(), files.rows["size"].tolist(), sync=False)
+        assert told_again.tobytes() == files.extents.tobytes()
+        assert (again["extents"] == files.rows["extents"]).all()
+        most = 0
+        for path, row in zip(paths, files.rows, strict=True):
+            assert row["size"] == path.stat().st_size
+            first = int(row["first_extent"])
+            mine = files.extents[first : first + int(row["extents"])]
+            names = ("logical", "physical", "length", "flags")
+            found = list(zip(*(mine[name].tolist() for name in names), strict=True))
+            assert found == told_one_by_one(int(row["fd"]), int(row["size"]))
+            most = max(most, len(found))
+    assert most > 2
+
+
+def test_what_fails_leaves_no_file_open(rig: Rig, mount: Mount) -> None:
+    """Refused at every stage, and a set whose last member is refused: no descriptor is left."""
+    folder = mount.folder
+    prepare_file(folder / "good.bin", 8192)
+    (folder / "holed.bin").write_bytes(b"")
+    os.truncate(folder / "holed.bin", 8192)
+    good, holed = (str(folder / name) for name in ("good.bin", "holed.bin"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    outcome = rig.runtime.open_batch(
+        [path_uri(holed), path_uri(f"{good}x"), f"striped://{good},{holed}?unit=4096", f"striped://{good},{good}"]
+    )
+    assert [type(error) for error in outcome.errors] == [ExtentRefused, TargetMissing, ExtentRefused, StripeInvalid]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    targets = rig.runtime.open_batch([path_uri(good)] * 3).handles
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 3
+    rig.runtime.close_batch(targets)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_batch_closes_each_handle_once(rig: Rig) -> None:
+    first, second = rig.runtime.open_batch(["raw://d0", "raw://d0"]).handles
+    outcome = rig.runtime.close_batch([first, 7, first, second])
+    assert [type(error) for error in outcome] == [type(None), HandleInvalid, HandleInvalid, type(None)]
+    assert rig.runtime.close_batch([]) == ()
 
 
 def test_a_files_bytes_are_where_its_extents_say(rig: Rig, mount: Mount) -> None:

@@ -40,6 +40,7 @@ pytestmark = pytest.mark.storage
         ("file:///a?mode=r&mode=r", "given twice"),
         ("file:///a#b", "a fragment '#b'"),
         ("file:///a%00b", "it names nothing"),
+        ("file:///a\ud800b", "a character that no path has"),
         ("raw://", "it names nothing|is not one drive"),
         ("raw://d0,d1", "is not one drive"),
         ("raw://d0?offset=-1", "offset=-1"),

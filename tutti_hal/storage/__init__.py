@@ -4,10 +4,10 @@ from tutti_hal.io_uring.layout import Access
 from tutti_hal.io_uring.options import RingOptions
 from tutti_hal.io_uring.recovery import RecoveryLimits
 from tutti_hal.storage.drives import BlockSource, SoftwareDrive, StorageDrive, open_software_drives
-from tutti_hal.storage.files import prepare_file
 from tutti_hal.storage.memory import Memory
 from tutti_hal.storage.options import RuntimeOptions
 from tutti_hal.storage.outcomes import IoState, OpenOutcome, RuntimeState, Submission
+from tutti_hal.storage.prepare import prepare_file
 from tutti_hal.storage.records import (
     NO_DRIVE,
     Flags,

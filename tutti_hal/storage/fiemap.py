@@ -6,29 +6,15 @@ it may learn later has none, and is refused for that.
 
 from __future__ import annotations
 
-import fcntl
-import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.errors import ExtentRefused, FilesystemRefused, TargetSizeWrong
+from tutti_hal.errors import ExtentRefused, TargetSizeWrong
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-#: _IOWR('f', 11, struct fiemap).
-FS_IOC_FIEMAP = 0xC020_660B
-#: Write dirty pages back first: without it what was just written has no place yet.
-FIEMAP_FLAG_SYNC = 1
-_HEAD = struct.Struct("=QQLLLL")
-_EXTENT = struct.Struct("=QQQ16xL12x")
-_EXTENT_BYTES = 56
-#: Extents of the first call; files of the store have few. Then of each further call: 28 KiB.
-_FEW, _MANY = 16, 512
-_MAPPED_AT = 20
 
 
 class ExtentFlag(IntFlag):
@@ -113,54 +99,94 @@ def fiemap_dtype() -> np.dtype[Any]:
     )
 
 
-Ioctl = Callable[[int, int, bytearray], int]
+class Judged:
+    """Extents of several files: which hold a file's bytes, and which files may not be used, each with its reason.
 
+    Args:
+        extents: by `fiemap_dtype`, as the kernel tells them: of one file after the other.
+        counts: of each file.
+        sizes: of each file, in bytes.
+        block: bytes of a drive's block, of which everything must be a multiple.
 
-def _call(fd: int, number: int, buffer: bytearray) -> int:
-    # Mutable, so that the kernel writes into it; the GIL is released meanwhile.
-    return int(fcntl.ioctl(fd, number, buffer))
-
-
-def read_raw(fd: int, size: int, *, sync: bool, ioctl: Ioctl = _call) -> bytes:
-    """The extents of a file's first ``size`` bytes as the kernel tells them: ``struct fiemap_extent``, any number.
-
-    One call tells a bounded number, so the call is made again behind the last extent until the size is reached, one is
-    marked LAST, or none is left. Equal bytes, equal places.
-
-    Raises:
-        OSError: the file system does not tell, or the descriptor is wrong.
-        ExtentRefused: it tells extents that do not advance.
+    Attributes:
+        logical, physical, length: of the extents that hold bytes of their file, the last one cut at its end. Nothing
+            is to be done with those of a refused file.
+        owner: the file of each.
+        counts: of each file.
+        refused: files that may not be used, ascending.
     """
-    parts: list[bytes] = []
-    start, room = 0, _FEW
-    while start < size:
-        buffer = bytearray(_HEAD.size + room * _EXTENT_BYTES)
-        # Sync once: later calls look at the same state.
-        flags = FIEMAP_FLAG_SYNC if sync and not parts else 0
-        _HEAD.pack_into(buffer, 0, start, size - start, flags, 0, room, 0)
-        ioctl(fd, FS_IOC_FIEMAP, buffer)
-        (count,) = struct.unpack_from("=L", buffer, _MAPPED_AT)
-        if not count:
-            break
-        parts.append(bytes(buffer[_HEAD.size : _HEAD.size + count * _EXTENT_BYTES]))
-        logical, _, length = struct.unpack_from("=QQQ", parts[-1], (count - 1) * _EXTENT_BYTES)
-        (last,) = struct.unpack_from("=L", parts[-1], (count - 1) * _EXTENT_BYTES + 40)
-        if last & ExtentFlag.LAST:
-            break
-        if logical + length <= start:
-            raise ExtentRefused(
-                "read a file's extents", f"after byte {start} the next ends at {logical + length}", "Check the disk."
+
+    def __init__(
+        self, extents: NDArray[np.void], counts: NDArray[np.int64], sizes: NDArray[np.uint64], block: int
+    ) -> None:
+        import numpy as np
+
+        owner = np.repeat(np.arange(len(counts)), counts)
+        # What lies behind the end of the file is allocated for later, and nobody's business.
+        used = extents["logical"] < sizes[owner]
+        self.owner = owner = owner[used]
+        self.logical, self.physical = extents["logical"][used], extents["physical"][used]
+        self._flags = extents["flags"][used]
+        self.counts = np.bincount(owner, minlength=len(counts))
+        self._first = np.cumsum(self.counts) - self.counts
+        self._sizes, self._block = sizes, block
+        told = extents["length"][used]
+        self._ends = self.logical + told
+        self._due = np.zeros(len(owner), np.uint64)
+        self._due[1:] = self._ends[:-1]
+        self._due[self._first[self.counts > 0]] = 0
+        self.length = np.minimum(told, sizes[owner] - self.logical)
+        # The rules, extent by extent and file by file; `refusal` says them in this order.
+        self._bad_flags = (self._flags & np.uint32(~_USABLE & 0xFFFF_FFFF)) != 0
+        self._astray = self.logical != self._due
+        self._inside = (self.physical % np.uint64(block) != 0) | (self.length % np.uint64(block) != 0)
+        self._uneven = (sizes == 0) | (sizes % np.uint64(block) != 0)
+        self._none = self.counts == 0
+        held = np.zeros(len(counts), np.uint64)
+        held[~self._none] = self._ends[(self._first + self.counts - 1)[~self._none]]
+        self._short = held < sizes
+        wrong = self._uneven | self._none | self._short
+        wrong[owner[self._bad_flags | self._astray | self._inside]] = True
+        self.refused = np.flatnonzero(wrong)
+
+    def refusal(self, file: int, doing: str) -> TargetSizeWrong | ExtentRefused:
+        """Why one of `refused` may not be used."""
+        part = slice(int(self._first[file]), int(self._first[file] + self.counts[file]))
+        size, block = int(self._sizes[file]), self._block
+        if self._uneven[file] and not size:
+            return TargetSizeWrong(doing, "the file is empty", "Give it its bytes first (storage.prepare_file).")
+        if self._uneven[file]:
+            return TargetSizeWrong(
+                doing, f"it has {size} bytes, which end inside a block of {block}", "Pad it to whole blocks."
             )
-        start, room = logical + length, _MANY
-    return b"".join(parts)
+        if self._bad_flags[part].any():
+            at = part.start + int(self._bad_flags[part].argmax())
+            return _flags_refused(doing, int(self._flags[at]), int(self.logical[at]))
+        if self._none[file]:
+            return ExtentRefused(doing, "it has no extents at all: all of it is a hole", _REWRITE)
+        if self._astray[part].any():
+            at = part.start + int(self._astray[part].argmax())
+            found, due = int(self.logical[at]), int(self._due[at])
+            said = f"a hole from byte {due} to {found}" if found > due else f"extents overlap at byte {found}"
+            return ExtentRefused(doing, said, _REWRITE)
+        if self._short[file]:
+            return ExtentRefused(
+                doing, f"a hole from byte {int(self._ends[part.stop - 1])} to its end at {size}", _REWRITE
+            )
+        at = part.start + int(self._inside[part].argmax())
+        return ExtentRefused(
+            doing,
+            f"{int(self.length[at])} bytes at byte {int(self.physical[at])} of the device, and blocks of {block}",
+            "Use a drive with blocks no larger than the file system's.",
+        )
 
 
 def judge(doing: str, raw: bytes, size: int, block: int) -> list[tuple[int, int, int]]:
-    """The extents that hold the file's ``size`` bytes, judged: each may be used, and together they have no gap.
+    """The extents that hold one file's ``size`` bytes, judged: each may be used, and together they have no gap.
 
     Args:
         doing: for errors.
-        raw: of `read_raw`.
+        raw: ``struct fiemap_extent``, any number.
         size: of the file.
         block: bytes of a drive's block, of which everything must be a multiple.
 
@@ -171,69 +197,17 @@ def judge(doing: str, raw: bytes, size: int, block: int) -> list[tuple[int, int,
         TargetSizeWrong: the file is empty, or ends inside a block.
         ExtentRefused: a flag that is not usable or not known, a hole, an overlap, or a place inside a block.
     """
-    if (simple := _all_simple(raw, size, block)) is not None:
-        return simple
     import numpy as np
 
-    if size <= 0:
-        raise TargetSizeWrong(doing, "the file is empty", "Give it its bytes first (storage.prepare_file).")
-    if size % block:
-        raise TargetSizeWrong(
-            doing, f"it has {size} bytes, which end inside a block of {block}", "Pad it to whole blocks."
-        )
     extents = np.frombuffer(raw, fiemap_dtype())
-    # What lies behind the end of the file is allocated for later, and nobody's business.
-    extents = extents[extents["logical"] < size].copy()
-    _refuse_flags(doing, extents["flags"], extents["logical"])
-    if not len(extents):
-        raise ExtentRefused(doing, "it has no extents at all: all of it is a hole", _REWRITE)
-    ends = extents["logical"] + extents["length"]
-    expected = np.concatenate([np.zeros(1, np.uint64), ends[:-1]])
-    wrong = extents["logical"] != expected
-    if wrong.any():
-        at = int(wrong.argmax())
-        found, due = int(extents["logical"][at]), int(expected[at])
-        said = f"a hole from byte {due} to {found}" if found > due else f"extents overlap at byte {found}"
-        raise ExtentRefused(doing, said, _REWRITE)
-    if int(ends[-1]) < size:
-        raise ExtentRefused(doing, f"a hole from byte {int(ends[-1])} to its end at {size}", _REWRITE)
-    extents["length"][-1] = size - int(extents["logical"][-1])
-    inside = (extents["physical"] % block != 0) | (extents["length"] % block != 0)
-    if inside.any():
-        one = extents[int(inside.argmax())]
-        raise ExtentRefused(
-            doing,
-            f"{int(one['length'])} bytes at byte {int(one['physical'])} of the device, and blocks of {block}",
-            "Use a drive with blocks no larger than the file system's.",
-        )
-    names = ("logical", "physical", "length")
-    return list(zip(*(extents[name].tolist() for name in names), strict=True))
+    judged = Judged(extents, np.array([len(extents)]), np.array([size], np.uint64), block)
+    if len(judged.refused):
+        raise judged.refusal(0, doing)
+    columns = (judged.logical, judged.physical, judged.length)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _all_simple(raw: bytes, size: int, block: int) -> list[tuple[int, int, int]] | None:
-    """The same where nothing is wrong and the extents are few, as those of thousands of files are; else None."""
-    if size <= 0 or size % block or len(raw) > _FEW * _EXTENT_BYTES:
-        return None
-    found, due = [], 0
-    for logical, physical, length, flags in _EXTENT.iter_unpack(raw):
-        if logical >= size:
-            break
-        take = min(length, size - logical)
-        if logical != due or flags & ~_USABLE or physical % block or take % block:
-            return None
-        found.append((logical, physical, take))
-        due = logical + take
-    return found if due == size else None
-
-
-def _refuse_flags(doing: str, flags: NDArray[np.uint32], logical: NDArray[np.uint64]) -> None:
-    import numpy as np
-
-    bad = (flags & np.uint32(~_USABLE & 0xFFFF_FFFF)) != 0
-    if not bad.any():
-        return
-    at = int(bad.argmax())
-    found = int(flags[at])
+def _flags_refused(doing: str, found: int, logical: int) -> ExtentRefused:
     known = [flag for flag, judgement in JUDGEMENTS.items() if found & flag and not judgement.usable]
     unknown = found & ~sum(JUDGEMENTS)
     said = [f"FIEMAP_EXTENT_{flag.name}: {JUDGEMENTS[flag].why}" for flag in known]
@@ -241,20 +215,12 @@ def _refuse_flags(doing: str, flags: NDArray[np.uint32], logical: NDArray[np.uin
         said.append(f"flag {unknown:#x}, which is not known here")
     # SHARED, ENCODED and the like say more of the cause than what comes with them.
     fix = JUDGEMENTS[known[-1]].fix if known else "Use a file system whose flags are known: ext4 or xfs."
-    raise ExtentRefused(doing, f"the extent at byte {int(logical[at])} is {'; '.join(said)}", fix)
+    return ExtentRefused(doing, f"the extent at byte {logical} is {'; '.join(said)}", fix)
 
 
-def read_extents(doing: str, fd: int, size: int, block: int) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """A file's extents, dirty pages written back first: as the kernel tells them, and judged.
-
-    Raises:
-        FilesystemRefused: the file system does not tell.
-        TargetSizeWrong, ExtentRefused: as `judge`.
-    """
-    try:
-        raw = read_raw(fd, size, sync=True)
-    except OSError as error:
-        raise FilesystemRefused(
-            doing, f"the file system does not tell extents ({error.strerror})", "Put the file on ext4 or xfs."
-        ) from None
-    return raw, judge(doing, raw, size, block)
+def extents_stuck(doing: str, extents: NDArray[np.void]) -> ExtentRefused:
+    """The kernel tells extents that do not advance, the last of these."""
+    ends = (extents["logical"] + extents["length"]).tolist()
+    return ExtentRefused(
+        doing, f"after byte {max(ends[:-1], default=0)} the next ends at {ends[-1]}", "Check the disk."
+    )

@@ -1,89 +1,53 @@
-"""A file as a target: the image of a drive as it is, or a file on a file system whose device a drive serves.
-
-A file on a file system stays open while it is a target, and its extents are read again before each use: a truncate, a
-defragmentation or a reflink between shows itself, and requests are refused. What happens between that look and the
-drive's own access is not seen: the file system knows nothing of them. No stat would do instead: the kernel moves ext4
-extents without a change of any time (`EXT4_IOC_MOVE_EXT`).
-"""
+"""Files as targets: the image of a drive as it is, or a file on a file system whose device a drive serves."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import mmap
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tutti_hal.errors import (
-    ExtentRefused,
-    NotDirect,
-    TargetDenied,
-    TargetError,
-    TargetKindWrong,
-    TargetMissing,
-    TargetSizeWrong,
-)
-from tutti_hal.storage import fiemap
+from tutti_hal.errors import ExtentRefused, FilesystemRefused, NotDirect, TargetError, TargetSizeWrong
 from tutti_hal.storage.block_stack import BlockStack, Stretch
 from tutti_hal.storage.drives import BlockSource
-from tutti_hal.storage.extents import extent_dtype, make_extents
-from tutti_hal.storage.filesystems import check_attributes, check_filesystem, check_mount, filesystem_type
+from tutti_hal.storage.extents import cut, extent_dtype, make_extents
+from tutti_hal.storage.fiemap import Judged, extents_stuck
+from tutti_hal.storage.filesystems import (
+    attribute_refusal,
+    attributes_refused,
+    check_filesystem,
+    check_mount,
+    filesystem_type,
+)
+from tutti_hal.storage.open_files import OpenFiles, Stage
 from tutti_hal.storage.places import Leaf, Place
+from tutti_hal.storage.refusals import check_kind, direct_dropped, open_refusal, system_error, system_refusal
+from tutti_hal.storage.watch import FileWatch, pieces
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-_KINDS = (
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a character device"),
-)
+    from tutti_hal.storage.uri import Uri
 
 
-class FileWatch:
-    """An open file, and the places that it had when it was opened.
+class Wanted(NamedTuple):
+    """A file that is to be found.
 
-    Args:
-        fd: of the file; the watch closes it.
-        size: of the file.
-        block: for `fiemap.judge`.
-        raw: its extents as the kernel told them: the signature.
+    Attributes:
+        path: of it.
+        uri: which names it, for errors.
+        writable: whether writes are asked for.
     """
 
-    def __init__(self, fd: int, size: int, block: int, raw: bytes) -> None:
-        self._fd, self._size, self._block, self._raw = fd, size, block, raw
-        self._gone = False
-
-    def moved(self) -> bool:
-        """Whether its bytes lie elsewhere now, or may not be used any more; then it stays so. One call mostly."""
-        if not self._gone:
-            try:
-                raw = fiemap.read_raw(self._fd, self._size, sync=False)
-                if raw != self._raw:
-                    # Told in other pieces, or grown behind its end: that is no move.
-                    was, now = (
-                        _places(fiemap.judge("use a file", one, self._size, self._block)) for one in (self._raw, raw)
-                    )
-                    self._gone, self._raw = now != was, raw
-            except (OSError, TargetError):
-                self._gone = True
-        return self._gone
-
-    def close(self) -> None:
-        """Closes the file. The second call does nothing."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+    path: str
+    uri: Uri
+    writable: bool
 
 
 class FileResolver:
-    """Finds files on drives. What it learns of file systems and devices it keeps for its life: of one batch of opens.
+    """Finds files on drives: those of a batch of opens.
 
     Args:
         served: drives by whose bytes they have.
@@ -92,160 +56,236 @@ class FileResolver:
 
     def __init__(self, served: Mapping[BlockSource, Place], stack: BlockStack | None = None) -> None:
         self._served, self._stack = served, stack or BlockStack()
-        # By st_dev. Threads may find the same twice, which does no harm.
-        self._routes: dict[int, list[Stretch]] = {}
 
-    def resolve(self, doing: str, path: str, writable: bool) -> Leaf:
-        """The extents of a file, on the drive that has its bytes.
+    def resolve_all(self, wanted: Sequence[Wanted]) -> list[Leaf | TargetError]:
+        """The extents of files, each on the drives that have its bytes; or why that file cannot be used.
 
-        Raises:
-            TargetError: its subclass says why the file cannot be used.
+        All are opened and looked at by one native call, then judged together. The caller closes the watches.
         """
-        try:
-            found = os.stat(path)  # noqa: PTH116
-        except OSError as error:
-            raise system_refusal(doing, path, error) from None
-        check_kind(doing, path, found)
-        place = self._served.get(_identity(found))
-        if place is not None:
-            return _image(doing, place)
-        if stat.S_ISBLK(found.st_mode):
-            return self._device(doing, found)
-        return self._file(doing, path, writable)
-
-    def _device(self, doing: str, found: os.stat_result) -> Leaf:
-        """A partition or other part of a drive, as it is."""
         import numpy as np
 
-        stretches = self._stack.route(doing, _identity(found), self._served)
-        extents = [make_extents([(one.start, one.offset, one.nbytes)], one.place.target.row) for one in stretches]
-        return _leaf(doing, np.concatenate(extents), sum(one.nbytes for one in stretches), stretches)
+        outcome: list[Leaf | TargetError | None] = [None] * len(wanted)
+        images = [(os.makedev(one.major, one.minor), one.inode) for one in self._served if one.kind == "file"]
+        with OpenFiles() as files:
+            if wanted:
+                files.open([one.path for one in wanted], [one.writable for one in wanted], images)
+            try:
+                rows = files.rows
+                for index in np.flatnonzero(rows["fd"] < 0).tolist():
+                    outcome[index] = self._not_opened(wanted[index], rows[index])
+                for device in np.unique(rows["device"][rows["fd"] >= 0]).tolist():
+                    members = np.flatnonzero((rows["fd"] >= 0) & (rows["device"] == device))
+                    self._on_device(device, members, wanted, files, outcome)
+            except BaseException:
+                close_all(outcome)
+                raise
+        return [one for one in outcome if one is not None]
 
-    def _file(self, doing: str, path: str, writable: bool) -> Leaf:
-        fd = open_direct(doing, path, writable)
+    def _not_opened(self, wanted: Wanted, row: NDArray[np.void]) -> Leaf | TargetError:
+        """What was not opened: an image of a drive, a device, or what cannot be."""
+        doing, path = wanted.uri.doing, wanted.path
+        error, mode = system_error(int(row["error"])), int(row["mode"])
+        match Stage(int(row["stage"])):
+            case Stage.LOOK:
+                return system_refusal(doing, path, error)
+            case Stage.OPEN:
+                return open_refusal(doing, path, error)
+            case Stage.DIRECT:
+                return direct_dropped(doing, path)
         try:
-            found = os.fstat(fd)
-            check_kind(doing, path, found)
-            stretches = self._routes.get(found.st_dev)
-            if stretches is None:
-                stretches = self._routes[found.st_dev] = self._look_at_filesystem(doing, path, fd, found)
-            check_attributes(doing, fd)
-            block = max(one.place.target.block_bytes for one in stretches)
-            raw, extents = fiemap.read_extents(doing, fd, found.st_size, block)
-            leaf = _leaf(
-                doing,
-                _onto(doing, extents, stretches),
-                found.st_size,
-                stretches,
-                FileWatch(fd, found.st_size, block, raw),
-            )
-        except BaseException:
-            os.close(fd)
-            raise
-        return leaf
+            check_kind(doing, path, mode)
+            identity = _identity(mode, int(row["device"]), int(row["special"]), int(row["inode"]))
+            place = self._served.get(identity)
+            if place is not None:
+                return _whole(doing, [Stretch(0, place.nbytes, place, 0)])
+            return _whole(doing, self._stack.route(doing, identity, self._served))
+        except TargetError as refusal:
+            return refusal
 
-    def _look_at_filesystem(self, doing: str, path: str, fd: int, found: os.stat_result) -> list[Stretch]:
+    def _on_device(
+        self,
+        device: int,
+        members: NDArray[np.intp],
+        wanted: Sequence[Wanted],
+        files: OpenFiles,
+        outcome: list[Leaf | TargetError | None],
+    ) -> None:
+        """The open files of one file system."""
+        import numpy as np
+
+        stretches = None
+        for skip, index in enumerate(members.tolist()):
+            try:
+                stretches = self._look_at_filesystem(wanted[index], int(files.rows["fd"][index]), device)
+            except TargetError as error:
+                outcome[index] = error
+                continue
+            members = members[skip:]
+            break
+        if stretches is None:
+            return
+        rows = files.rows[members]
+        told = (rows["stage"] == Stage.READY) & ~attributes_refused(rows["attributes"], rows["extended"])
+        for index, row in zip(members[~told].tolist(), rows[~told], strict=True):
+            outcome[index] = _extents_refusal(wanted[index].uri.doing, row, files.extents)
+        members, rows = members[told], rows[told]
+        if (why := _unaligned(stretches)) is not None:
+            for index in members.tolist():
+                outcome[index] = TargetSizeWrong(wanted[index].uri.doing, *why)
+            return
+        block = max(one.place.target.block_bytes for one in stretches)
+        counts = rows["extents"].astype(np.int64)
+        judged = Judged(_of_files(files.extents, rows), counts, rows["size"], block)
+        found = _OnDrives(judged, stretches)
+        refused = np.union1d(judged.refused, found.refused)
+        for file in np.flatnonzero(np.bincount(refused, minlength=len(members))).tolist():
+            doing = wanted[members[file]].uri.doing
+            outcome[members[file]] = (
+                judged.refusal(file, doing) if file in judged.refused else found.refusal(file, doing)
+            )
+        good = np.ones(len(members), bool)
+        good[refused] = False
+        fds = iter(files.take(members[good]))
+        ends = np.cumsum(found.counts)
+        for index, size, raw, first, end in zip(
+            members[good].tolist(),
+            rows["size"][good].tolist(),
+            pieces(files.extents, rows[good]),
+            (ends - found.counts)[good].tolist(),
+            ends[good].tolist(),
+            strict=True,
+        ):
+            outcome[index] = Leaf(found.rows[first:end], size, block, FileWatch(next(fds), size, block, raw))
+
+    def _look_at_filesystem(self, wanted: Wanted, fd: int, device: int) -> list[Stretch]:
+        doing = wanted.uri.doing
         check_filesystem(doing, filesystem_type(fd))
-        device = os.major(found.st_dev), os.minor(found.st_dev)
-        check_mount(doing, device)
-        stretches = self._stack.route(doing, BlockSource("device", *device), self._served)
-        check_direct(doing, path, fd)
+        number = os.major(device), os.minor(device)
+        check_mount(doing, number)
+        stretches = self._stack.route(doing, BlockSource("device", *number), self._served)
+        _check_direct(doing, wanted.path, fd)
         return stretches
 
 
-def _places(extents: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Extents with those made one that follow on each other."""
-    places: list[tuple[int, int, int]] = []
-    for logical, physical, length in extents:
-        if places and sum(places[-1][1:]) == physical:
-            places[-1] = (places[-1][0], places[-1][1], places[-1][2] + length)
-        else:
-            places.append((logical, physical, length))
-    return places
+def close_all(outcome: Sequence[Leaf | TargetError | None]) -> None:
+    """Lets the files of what was found go."""
+    for one in outcome:
+        if isinstance(one, Leaf) and one.watch is not None:
+            one.watch.close()
 
 
-def _identity(found: os.stat_result) -> BlockSource:
-    if stat.S_ISBLK(found.st_mode):
-        return BlockSource("device", os.major(found.st_rdev), os.minor(found.st_rdev))
-    return BlockSource("file", os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
+class _OnDrives:
+    """Extents on a file system's device as extents on drives.
+
+    Attributes:
+        rows: by `extent_dtype`.
+        counts: of each file.
+        refused: files with bytes where no drive has the device's, ascending.
+    """
+
+    def __init__(self, judged: Judged, stretches: Sequence[Stretch]) -> None:
+        import numpy as np
+
+        # One of no bytes at the device's beginning, so that every place has a stretch at or before it.
+        table = sorted(
+            [(one.start, one.nbytes, one.offset, one.place.target.row) for one in stretches] + [(0, 0, 0, 0)]
+        )
+        start, nbytes, offset, row = (np.array(column, np.uint64) for column in zip(*table, strict=True))
+        whole = judged.length > 0
+        whole &= ~np.isin(judged.owner, judged.refused)
+        physical, logical = judged.physical[whole], judged.logical[whole]
+        piece, stretch, first, last = cut(physical, judged.length[whole], start)
+        self._end = start[stretch] + nbytes[stretch]
+        self._first, self._most = first, int((start + nbytes).max())
+        self._file = judged.owner[whole][piece]
+        self._astray = last > self._end
+        self.rows = np.zeros(len(piece), extent_dtype())
+        self.rows["position"] = logical[piece] + (first - physical[piece])
+        self.rows["physical"] = offset[stretch] + (first - start[stretch])
+        self.rows["nbytes"] = last - first
+        self.rows["row"] = row[stretch]
+        self.counts = np.bincount(self._file, minlength=len(judged.counts))
+        self.refused = np.unique(self._file[self._astray])
+
+    def refusal(self, file: int, doing: str) -> ExtentRefused:
+        """Why one of `refused` may not be used."""
+        import numpy as np
+
+        piece = int(np.flatnonzero(self._astray & (self._file == file))[0])
+        at = max(int(self._first[piece]), int(self._end[piece]))
+        return ExtentRefused(
+            doing,
+            f"it lies at byte {at} of its device, which is on no drive; drives have it up to byte {self._most}",
+            "Give the runtime drives with all of the device.",
+        )
 
 
-def _image(doing: str, place: Place) -> Leaf:
-    """A file or device that is the whole namespace of a drive: the drive itself keeps it open."""
-    extents = make_extents([(0, 0, place.nbytes)], place.target.row)
-    return _leaf(doing, extents, place.nbytes, [Stretch(0, place.nbytes, place, 0)])
+def _of_files(extents: NDArray[np.void], rows: NDArray[np.void]) -> NDArray[np.void]:
+    """The extents of some of the files."""
+    import numpy as np
+
+    counts = rows["extents"].astype(np.int64)
+    first = np.cumsum(counts) - counts
+    chosen: NDArray[np.void] = extents[
+        np.arange(int(counts.sum())) + np.repeat(rows["first_extent"].astype(np.int64) - first, counts)
+    ]
+    return chosen
 
 
-def _leaf(
-    doing: str, extents: NDArray[np.void], nbytes: int, stretches: Sequence[Stretch], watch: FileWatch | None = None
-) -> Leaf:
-    block = 1
+def _extents_refusal(doing: str, row: NDArray[np.void], extents: NDArray[np.void]) -> TargetError:
+    """Why the extents of an open file mean nothing, or are not told."""
+    if attributes_refused(row["attributes"], row["extended"]):
+        return attribute_refusal(doing, int(row["attributes"]))
+    if row["stage"] == Stage.STUCK:
+        first = int(row["first_extent"])
+        return extents_stuck(doing, extents[first : first + int(row["extents"])])
+    return FilesystemRefused(
+        doing,
+        f"the file system does not tell extents ({os.strerror(int(row['error']))})",
+        "Put the file on ext4 or xfs.",
+    )
+
+
+def _identity(mode: int, device: int, special: int, inode: int) -> BlockSource:
+    if stat.S_ISBLK(mode):
+        return BlockSource("device", os.major(special), os.minor(special))
+    return BlockSource("file", os.major(device), os.minor(device), inode)
+
+
+def _whole(doing: str, stretches: Sequence[Stretch]) -> Leaf:
+    """A device as it is, or an image, which the drive itself keeps open.
+
+    Raises:
+        TargetSizeWrong: blocks that do not fit.
+    """
+    import numpy as np
+
+    if (why := _unaligned(stretches)) is not None:
+        raise TargetSizeWrong(doing, *why)
+    extents = [make_extents([(one.start, one.offset, one.nbytes)], one.place.target.row) for one in stretches]
+    block = max(one.place.target.block_bytes for one in stretches)
+    return Leaf(np.concatenate(extents), sum(one.nbytes for one in stretches), block)
+
+
+def _unaligned(stretches: Sequence[Stretch]) -> tuple[str, str] | None:
+    """Why the drives' blocks do not fit, and what to do; None where they do."""
     for one in stretches:
         target = one.place.target
         if target.block_bytes != target.lba_bytes:
-            raise TargetSizeWrong(
-                doing, f"blocks of drive '{one.place.drive.name}' have metadata inline", "Use a format without them."
+            return (
+                f"blocks of drive '{one.place.drive.name}' have metadata inline",
+                "Use a format without them.",
             )
-        block = max(block, target.block_bytes)
         if one.offset % target.block_bytes:
-            raise TargetSizeWrong(
-                doing,
+            return (
                 f"its device begins at byte {one.offset} of drive '{one.place.drive.name}', inside a block of "
                 f"{target.block_bytes}",
                 "Align the partition, or use smaller blocks.",
             )
-    return Leaf(extents, nbytes, block, watch)
+    return None
 
 
-def _onto(doing: str, extents: list[tuple[int, int, int]], stretches: Sequence[Stretch]) -> NDArray[np.void]:
-    """Extents on a file system's device as extents on drives.
-
-    Raises:
-        ExtentRefused: one lies where no drive has the device's bytes.
-    """
-    import numpy as np
-
-    rows: list[tuple[int, int, int, int, int]] = []
-    for begin, first, length in extents:
-        logical, at, left = begin, first, length
-        while left:
-            part = next((one for one in stretches if one.start <= at < one.start + one.nbytes), None)
-            if part is None:
-                most = max(one.start + one.nbytes for one in stretches)
-                raise ExtentRefused(
-                    doing,
-                    f"it lies at byte {at} of its device, which is on no drive; drives have it up to byte {most}",
-                    "Give the runtime drives with all of the device.",
-                )
-            take = min(left, part.start + part.nbytes - at)
-            rows.append((logical, part.offset + at - part.start, take, part.place.target.row, 0))
-            logical, at, left = logical + take, at + take, left - take
-    return np.array(rows, extent_dtype())
-
-
-def open_direct(doing: str, path: str, writable: bool) -> int:
-    """Opens a file past the page cache, and verifies that it is.
-
-    Raises:
-        NotDirect: its file system does no direct I/O.
-        TargetError: the system refuses.
-    """
-    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_DIRECT | os.O_CLOEXEC | os.O_NONBLOCK
-    try:
-        fd = os.open(path, flags)
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            raise NotDirect(
-                doing, f"{path}: no direct I/O on this file system", "Put the file on ext4 or xfs."
-            ) from None
-        raise system_refusal(doing, path, error) from None
-    if not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
-        os.close(fd)
-        raise NotDirect(doing, f"{path}: O_DIRECT was taken and dropped", "Put the file on ext4 or xfs.")
-    return fd
-
-
-def check_direct(doing: str, path: str, fd: int) -> None:
+def _check_direct(doing: str, path: str, fd: int) -> None:
     """Reads a page past the page cache: the proof that the file system does it.
 
     Raises:
@@ -258,70 +298,3 @@ def check_direct(doing: str, path: str, fd: int) -> None:
         raise NotDirect(
             doing, f"{path}: a page cannot be read past the page cache ({error.strerror})", "Use ext4 or xfs."
         ) from None
-
-
-def check_kind(doing: str, path: str, found: os.stat_result) -> None:
-    """Refuses what is neither a regular file nor a block device.
-
-    Raises:
-        TargetKindWrong: it is something else.
-    """
-    for is_kind, noun in _KINDS:
-        if is_kind(found.st_mode):
-            raise TargetKindWrong(doing, f"{path} is {noun}", "Name a regular file, or the block device of a drive.")
-
-
-def system_refusal(doing: str, path: str, error: OSError) -> TargetError:
-    """What the system's refusal to open or look at a file is called here."""
-    said = f"{path}: {error.strerror or error}"
-    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        return TargetMissing(doing, said, "Create the file first (storage.prepare_file).")
-    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return TargetDenied(doing, said, "Give this process the right to it, or open it with mode=r.")
-    return TargetError(doing, said, "See what the system says.")
-
-
-def prepare_file(path: Path, nbytes: int) -> None:
-    """Makes a file that can be a target: real zeroes in every block, on the medium when this returns.
-
-    Allocating alone would not do: blocks that were never written read as zeroes through the file system, whatever a
-    drive was given. An existing file is left alone. Blocks for as long as the medium takes.
-
-    Args:
-        path: the file, which must not exist.
-        nbytes: a positive multiple of 4096.
-
-    Raises:
-        TargetSizeWrong: another length.
-        NotDirect: its file system does no direct I/O.
-        TargetError: the system refuses; no room is left, for one. Then there is no file.
-    """
-    doing = f"prepare {path}"
-    if nbytes <= 0 or nbytes % mmap.PAGESIZE:
-        raise TargetSizeWrong(doing, f"{nbytes} bytes", f"Use a positive multiple of {mmap.PAGESIZE}.")
-    chunk = 1 << 20
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-        try:
-            fd = open_direct(doing, str(path), True)
-            try:
-                # In one piece where there is room for one.
-                os.posix_fallocate(fd, 0, nbytes)
-                with mmap.mmap(-1, chunk) as zeroes:
-                    for at in range(0, nbytes, chunk):
-                        with memoryview(zeroes)[: nbytes - at] as some:
-                            if os.pwritev(fd, [some], at) != len(some):
-                                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise system_refusal(doing, str(path), error) from None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tutti_hal.errors import FilesystemRefused
 
-#: _IOR('f', 1, long) and _IOR('X', 31, struct fsxattr).
-_FS_IOC_GETFLAGS, _FS_IOC_FSGETXATTR = 0x8008_6601, 0x801C_581F
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 _FS_JOURNAL_DATA, _FS_XFLAG_REALTIME = 0x4000, 0x1
 _MOVE = "Put the file on ext4 or xfs, on a partition or a whole drive."
 
@@ -111,25 +113,21 @@ def check_mount(doing: str, device: tuple[int, int], mountinfo: str | None = Non
             )
 
 
-def check_attributes(doing: str, fd: int) -> None:
-    """Refuses a file that is not what its extents say: one whose data go through the journal, or lie on another device.
+def attributes_refused(attributes: NDArray[np.uint32], extended: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which files are not what their extents say.
 
-    Raises:
-        FilesystemRefused: attribute ``j`` (journalled data), or an xfs realtime file.
+    Args:
+        attributes: of ``FS_IOC_GETFLAGS``: data go through the journal.
+        extended: ``fsx_xflags`` of ``FS_IOC_FSGETXATTR``: an xfs realtime file.
     """
-    flags = bytearray(8)
-    try:
-        fcntl.ioctl(fd, _FS_IOC_GETFLAGS, flags)
-    except OSError:
-        flags = bytearray(8)
-    if struct.unpack("=q", flags)[0] & _FS_JOURNAL_DATA:
-        raise FilesystemRefused(doing, "its data go through the journal (chattr +j)", "Take the attribute away.")
-    attributes = bytearray(28)
-    try:
-        fcntl.ioctl(fd, _FS_IOC_FSGETXATTR, attributes)
-    except OSError:
-        return
-    if struct.unpack_from("=L", attributes)[0] & _FS_XFLAG_REALTIME:
-        raise FilesystemRefused(
-            doing, "it is a realtime file: its extents are of another device", "Use a folder without that attribute."
-        )
+    refused: NDArray[np.bool_] = ((attributes & _FS_JOURNAL_DATA) != 0) | ((extended & _FS_XFLAG_REALTIME) != 0)
+    return refused
+
+
+def attribute_refusal(doing: str, attributes: int) -> FilesystemRefused:
+    """Why a file of `attributes_refused` is refused: its data go through the journal, or else lie on another device."""
+    if attributes & _FS_JOURNAL_DATA:
+        return FilesystemRefused(doing, "its data go through the journal (chattr +j)", "Take the attribute away.")
+    return FilesystemRefused(
+        doing, "it is a realtime file: its extents are of another device", "Use a folder without that attribute."
+    )

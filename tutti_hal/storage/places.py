@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tutti_hal.storage.targets import Watch
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from tutti_hal.io_uring import Target
     from tutti_hal.storage.drives import StorageDrive
+    from tutti_hal.storage.watch import FileWatch
 
 
 @dataclass(frozen=True)
@@ -40,4 +39,4 @@ class Leaf:
     extents: NDArray[np.void]
     nbytes: int
     block: int
-    watch: Watch | None = None
+    watch: FileWatch | None = None

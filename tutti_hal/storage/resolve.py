@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from functools import partial
 
-from tutti_hal.errors import StorageError, StripeInvalid, TargetMissing, TargetSizeWrong
+from tutti_hal.errors import StorageError, StripeInvalid, TargetError, TargetMissing, TargetSizeWrong
 from tutti_hal.spec.nodes import near_miss
 from tutti_hal.storage import stripes
 from tutti_hal.storage.extents import make_extents
-from tutti_hal.storage.files import FileResolver
+from tutti_hal.storage.files import FileResolver, Wanted, close_all
 from tutti_hal.storage.places import Leaf, Place
 from tutti_hal.storage.targets import Resolved
 from tutti_hal.storage.uri import Uri, parse
-
-#: Threads of a batch of opens at most, and items for which another thread pays.
-_THREADS, _EACH = 8, 64
 
 
 class Resolvers:
@@ -30,72 +26,62 @@ class Resolvers:
         self._places = {place.drive.name: place for place in places}
         self._sources = {source: place for place in places if (source := place.drive.source) is not None}
 
-    def resolve(self, text: str, files: FileResolver | None = None) -> Resolved:
-        """What a URI leads to. The caller closes it, or hands it to a runtime.
-
-        Args:
-            text: the URI.
-            files: what finds files; None makes one.
-
-        Raises:
-            UriInvalid: it is none.
-            TargetError: its subclass says why the target cannot be used.
-        """
-        uri = parse(text)
-        files = files or FileResolver(self._sources)
-        with ExitStack() as opened:
-            leaves = []
-            for member in uri.members:
-                leaf = files.resolve(uri.doing, member, uri.writable) if uri.of_files else self._raw(uri, member)
-                if leaf.watch is not None:
-                    opened.callback(leaf.watch.close)
-                leaves.append(leaf)
-            resolved = self._put_together(uri, leaves)
-            opened.pop_all()
-        return resolved
-
     def resolve_all(self, texts: Sequence[str]) -> list[Resolved | StorageError]:
-        """What URIs lead to, each for itself; many are shared out among threads, which wait in system calls mostly."""
-        files = FileResolver(self._sources)
+        """What URIs lead to, each for itself: one that leads nowhere fails alone.
+
+        All files of all URIs are opened together. The caller closes what was resolved, or hands it to a runtime.
+        """
         found: list[Resolved | StorageError | None] = [None] * len(texts)
-
-        def work(indices: range) -> None:
-            for index in indices:
-                try:
-                    found[index] = self.resolve(texts[index], files)
-                except StorageError as error:
-                    found[index] = error
-
-        workers = min(_THREADS, len(texts) // _EACH)
+        uris: list[tuple[int, Uri]] = []
+        wanted: list[Wanted] = []
+        for index, text in enumerate(texts):
+            try:
+                uri = parse(text)
+                if uri.of_files:
+                    wanted += [Wanted(member, uri, uri.writable) for member in uri.members]
+                uris.append((index, uri))
+            except StorageError as error:
+                found[index] = error
+        files = FileResolver(self._sources).resolve_all(wanted)
         try:
-            if workers < 2:
-                work(range(len(texts)))
-            else:
-                with ThreadPoolExecutor(workers, "tutti-open") as pool:
-                    for done in [pool.submit(work, range(first, len(texts), workers)) for first in range(workers)]:
-                        done.result()
+            at = 0
+            for index, uri in uris:
+                members = files[at : at + len(uri.members)] if uri.of_files else None
+                at += len(members or ())
+                found[index] = self._resolve(uri, members)
         except BaseException:
-            for one in found:
-                if isinstance(one, Resolved):
-                    one.close()
+            close_all(files)
             raise
         return [one for one in found if one is not None]
 
+    def _resolve(self, uri: Uri, files: Sequence[Leaf | TargetError] | None) -> Resolved | StorageError:
+        """What a URI leads to, given its files; or why it leads nowhere, and then its files are closed."""
+        try:
+            leaves: list[Leaf] = []
+            for leaf in files if files is not None else map(partial(self._raw, uri), uri.members):
+                if not isinstance(leaf, Leaf):
+                    raise leaf
+                leaves.append(leaf)
+            return self._put_together(uri, leaves)
+        except StorageError as error:
+            close_all(files or ())
+            return error
+
     def _put_together(self, uri: Uri, leaves: list[Leaf]) -> Resolved:
-        layout = None
-        size = leaves[0].nbytes
-        if uri.scheme == "striped":
-            unit, rotation = uri.number("unit", None), uri.number("rotation", 0)
-            if unit is None:
-                raise StripeInvalid(uri.doing, "no unit", "Give unit=, the bytes of one tensor.")
-            assert rotation is not None
-            layout = stripes.plan([leaf.nbytes for leaf in leaves], [leaf.block for leaf in leaves], unit, rotation)
-            size = layout.size
+        if uri.scheme != "striped":
+            (leaf,) = leaves
+            watches = () if leaf.watch is None else (leaf.watch,)
+            return Resolved(uri.text, (leaf.extents,), None, leaf.nbytes, leaf.block, uri.writable, watches)
+        unit, rotation = uri.number("unit", None), uri.number("rotation", 0)
+        if unit is None:
+            raise StripeInvalid(uri.doing, "no unit", "Give unit=, the bytes of one tensor.")
+        assert rotation is not None
+        layout = stripes.plan([leaf.nbytes for leaf in leaves], [leaf.block for leaf in leaves], unit, rotation)
         return Resolved(
             uri=uri.text,
             leaves=tuple(leaf.extents for leaf in leaves),
             layout=layout,
-            size=size,
+            size=layout.size,
             block=max(leaf.block for leaf in leaves),
             writable=uri.writable,
             watches=tuple(leaf.watch for leaf in leaves if leaf.watch is not None),

@@ -241,7 +241,7 @@ class RuntimeBase:
         return int(outcome.handles[0])
 
     def open_batch(self, uris: Sequence[str]) -> OpenOutcome:
-        """Opens targets; one that cannot be opened fails alone. Items are resolved in parallel, outside the lock.
+        """Opens targets; one that cannot be opened fails alone. Outside the lock, all files by one native call.
 
         Raises:
             StorageExhausted: there is no room for all that could be opened; then none is open.
@@ -295,9 +295,11 @@ class RuntimeBase:
             StorageBusy: requests in flight use it.
             StorageStopped: the runtime has stopped; it closed all targets.
         """
+        import numpy as np
+
         with self._lock:
             self._require_alive("close a target")
-            self._targets.close(self._targets.slots.require(handle, "close a target"))
+            self._targets.close(np.array([self._targets.slots.require(handle, "close a target")]))
 
     def close_batch(self, handles: ArrayLike) -> tuple[StorageError | None, ...]:
         """Closes targets, each for itself. Returns what went wrong with each; None where it is closed.
@@ -307,16 +309,20 @@ class RuntimeBase:
         """
         import numpy as np
 
-        outcome: list[StorageError | None] = []
+        given = np.atleast_1d(np.asarray(handles, np.uint64)).ravel()
+        outcome: list[StorageError | None] = [None] * len(given)
         with self._lock:
             self._require_alive("close targets")
-            for handle in np.atleast_1d(np.asarray(handles, np.uint64)).ravel():
+            slots, good = self._targets.slots.find(given)
+            good &= self._targets.slots.rows["users"][slots] == 0 if len(self._targets.slots.rows) else False
+            # Of a handle that is given twice the first one.
+            good[np.setdiff1d(np.arange(len(given)), np.unique(given, return_index=True)[1])] = False
+            self._targets.close(slots[good])
+            for index in np.flatnonzero(~good).tolist():
                 try:
-                    self.close(int(handle))
+                    self.close(int(given[index]))
                 except (HandleInvalid, StorageBusy) as error:
-                    outcome.append(error)
-                else:
-                    outcome.append(None)
+                    outcome[index] = error
         return tuple(outcome)
 
     # ---- the end ----

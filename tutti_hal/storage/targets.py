@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tutti_hal.errors import StorageBusy
 from tutti_hal.storage.extents import ExtentTable
 from tutti_hal.storage.handles import Kind, SlotTable
 from tutti_hal.storage.stripes import StripeLayout, StripeTable
+from tutti_hal.storage.watch import FileWatch, look_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
-
-
-class Watch(Protocol):
-    """What keeps a file open and knows whether it is still where it was."""
-
-    def moved(self) -> bool:
-        """Whether the extents differ from those that were found. Cheap when nothing happened to the file."""
-        ...
-
-    def close(self) -> None:
-        """Lets the file go."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -49,14 +39,7 @@ class Resolved:
     size: int
     block: int
     writable: bool
-    watches: tuple[Watch, ...] = ()
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The ring's targets that it lies on, ascending."""
-        import numpy as np
-
-        return tuple(int(row) for row in np.unique(np.concatenate([leaf["row"] for leaf in self.leaves])))
+    watches: tuple[FileWatch, ...] = ()
 
     def close(self) -> None:
         """Lets its files go."""
@@ -71,12 +54,17 @@ class Opened:
     Attributes:
         resolved: what it is.
         leaf_bases: of its leaves in the table of extents.
-        rows: the ring's targets that it lies on.
     """
 
     resolved: Resolved
     leaf_bases: list[int]
-    rows: tuple[int, ...]
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The ring's targets that it lies on, ascending."""
+        import numpy as np
+
+        return tuple(int(row) for row in np.unique(np.concatenate([leaf["row"] for leaf in self.resolved.leaves])))
 
 
 @dataclass(frozen=True)
@@ -139,45 +127,49 @@ class TargetTable:
         """
         slots = self.slots.take(len(found), "open targets")
         bases = iter(self.extents.add([leaf for one in found for leaf in one.leaves]))
+        own = [[next(bases) for _ in one.leaves] for one in found]
         rows = self.slots.rows
-        for slot, one in zip(slots, found, strict=True):
-            own = [next(bases) for _ in one.leaves]
-            row = rows[slot]
-            row["size"], row["block"], row["writable"] = one.size, one.block, one.writable
-            row["watched"] = bool(one.watches)
-            row["striped"] = one.layout is not None
-            row["base"] = own[0] if one.layout is None else self.stripes.add(one.layout, own)
-            self._striped += one.layout is not None
-            self._opened[int(slot)] = Opened(one, own, one.rows)
+        rows["size"][slots] = [one.size for one in found]
+        rows["block"][slots] = [one.block for one in found]
+        rows["writable"][slots] = [one.writable for one in found]
+        rows["watched"][slots] = [bool(one.watches) for one in found]
+        rows["striped"][slots] = [one.layout is not None for one in found]
+        rows["base"][slots] = [
+            leaves[0] if one.layout is None else self.stripes.add(one.layout, leaves)
+            for one, leaves in zip(found, own, strict=True)
+        ]
+        self._striped += sum(one.layout is not None for one in found)
+        self._opened.update(zip(slots.tolist(), map(Opened, found, own), strict=True))
         return self.slots.handles(slots)
 
-    def close(self, slot: int) -> None:
-        """Closes a target.
+    def close(self, slots: NDArray[np.int64]) -> None:
+        """Closes targets, each slot once; all or none.
 
         Raises:
-            StorageBusy: requests in flight use it.
+            StorageBusy: requests in flight use one of them.
         """
-        import numpy as np
-
-        if self.slots.rows["users"][slot]:
+        if self.slots.rows["users"][slots].any():
             raise StorageBusy("close a target", "requests in flight use it", "Wait for them first.")
-        gone = self._opened.pop(slot)
-        self.slots.give(np.array([slot], np.int64))
-        for base, leaf in zip(gone.leaf_bases, gone.resolved.leaves, strict=True):
-            self.extents.remove(base, int(leaf["nbytes"].sum(dtype=np.uint64)))
-        self._striped -= gone.resolved.layout is not None
+        gone = [self._opened.pop(slot) for slot in slots.tolist()]
+        self.slots.give(slots)
+        self.extents.remove(
+            [base for one in gone for base in one.leaf_bases], [leaf for one in gone for leaf in one.resolved.leaves]
+        )
+        self._striped -= sum(one.resolved.layout is not None for one in gone)
         if not self._striped:
             self.stripes.clear()
-        gone.resolved.close()
+        for one in gone:
+            one.resolved.close()
 
     def moved(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these targets are no longer where they were found."""
+        """Which of these targets are no longer where they were found. Reads the extents of their files again."""
         import numpy as np
 
+        watched = np.flatnonzero(self.slots.rows["watched"][slots])
+        watches = [self._opened[slot].resolved.watches for slot in slots[watched].tolist()]
+        look_again([watch for some in watches for watch in some])
         moved = np.zeros(len(slots), bool)
-        for index in np.flatnonzero(self.slots.rows["watched"][slots]):
-            watches = self._opened[int(slots[index])].resolved.watches
-            moved[index] = any(watch.moved() for watch in watches)
+        moved[watched] = [any(watch.gone for watch in some) for some in watches]
         return moved
 
     def release_files(self) -> None:

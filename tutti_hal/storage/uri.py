@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from tutti_hal.errors import UriInvalid
 from tutti_hal.spec.nodes import near_miss
@@ -67,7 +68,9 @@ class Uri:
         return int(found[1]) * _UNITS[found[2]]
 
 
-_OPTIONS: dict[str, Iterable[str]] = {
+#: Scheme, host, path, query and fragment, as RFC 3986 takes a URI apart (appendix B).
+_PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
+_OPTIONS: dict[str, Sequence[str]] = {
     "file": ("mode",),
     "raw": ("mode", "offset", "size"),
     "striped": ("mode", "unit", "rotation", "offset", "size"),
@@ -80,43 +83,58 @@ def parse(text: str) -> Uri:
     Raises:
         UriInvalid: an unknown scheme or option, an option given twice, or no member.
     """
+    found = _PARTS.fullmatch(text)
+    assert found is not None  # every text has these parts, empty ones among them
+    scheme, host, path, query, fragment = found.groups("")
+    known = _OPTIONS.get(scheme)
+    if known is None:
+        raise UriInvalid(
+            f"open {text}", f"no scheme '{scheme}'{near_miss(scheme, _OPTIONS)}", f"Write it as one of: {_FORMS}."
+        )
+    options = _options(text, scheme, query, known) if query else {}
+    if fragment:
+        raise UriInvalid(f"open {text}", f"a fragment '#{fragment}'", "Write # in a path as %23.")
+    if host and path not in ("", "/"):
+        raise UriInvalid(f"open {text}", f"both '{host}' and '{path}'", f"Write it as one of: {_FORMS}.")
+    return Uri(text, scheme, _members(text, scheme, host, path), options)
+
+
+def _options(text: str, scheme: str, query: str, known: Sequence[str]) -> dict[str, str]:
     doing = f"open {text}"
     try:
-        parts = urlsplit(text)
-        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError as error:
         raise UriInvalid(doing, str(error), f"Write it as one of: {_FORMS}.") from None
-    if parts.scheme not in _OPTIONS:
-        raise UriInvalid(
-            doing, f"no scheme '{parts.scheme}'{near_miss(parts.scheme, _OPTIONS)}", f"Write it as one of: {_FORMS}."
-        )
-    known = list(_OPTIONS[parts.scheme])
-    names = [name for name, _ in options]
+    names = [name for name, _ in pairs]
     for name in names:
         if name not in known:
             raise UriInvalid(
-                doing,
-                f"{parts.scheme}:// has no option '{name}'{near_miss(name, known)}",
-                f"Known: {', '.join(known)}.",
+                doing, f"{scheme}:// has no option '{name}'{near_miss(name, known)}", f"Known: {', '.join(known)}."
             )
         if names.count(name) > 1:
             raise UriInvalid(doing, f"the option '{name}' is given twice", "Give it once.")
-    if parts.fragment:
-        raise UriInvalid(doing, f"a fragment '#{parts.fragment}'", "Write # in a path as %23.")
-    if parts.netloc and parts.path not in ("", "/"):
-        raise UriInvalid(doing, f"both '{parts.netloc}' and '{parts.path}'", f"Write it as one of: {_FORMS}.")
-    listed = parts.netloc or parts.path
-    pieces = [listed] if parts.scheme == "file" else listed.split(",")
-    members = tuple(unquote(piece) for piece in pieces)
-    if parts.scheme == "file" and parts.netloc:
-        raise UriInvalid(doing, f"a host '{parts.netloc}'", "Write three slashes before the path: file:///path.")
-    if parts.scheme == "raw" and (len(members) != 1 or members[0].startswith("/")):
-        raise UriInvalid(doing, f"'{listed}' is not one drive", "Write it as raw://drive.")
-    if not all(members) or any("\0" in member for member in members) or members == ("/",):
-        raise UriInvalid(doing, "it names nothing", f"Write it as one of: {_FORMS}.")
-    if len({member.startswith("/") for member in members}) > 1:
-        raise UriInvalid(doing, "paths and drives together", "Name paths only, or drives only.")
-    return Uri(text, parts.scheme, members, dict(options))
+    return dict(pairs)
+
+
+def _members(text: str, scheme: str, host: str, path: str) -> tuple[str, ...]:
+    listed = host or path
+    members = (unquote(listed),) if scheme == "file" else tuple(map(unquote, listed.split(",")))
+    if scheme == "file" and host:
+        raise UriInvalid(f"open {text}", f"a host '{host}'", "Write three slashes before the path: file:///path.")
+    if scheme == "raw" and (len(members) != 1 or members[0].startswith("/")):
+        raise UriInvalid(f"open {text}", f"'{listed}' is not one drive", "Write it as raw://drive.")
+    if not all(members) or "\0" in "".join(members) or members == ("/",):
+        raise UriInvalid(f"open {text}", "it names nothing", f"Write it as one of: {_FORMS}.")
+    if len(members) > 1 and len({member.startswith("/") for member in members}) > 1:
+        raise UriInvalid(f"open {text}", "paths and drives together", "Name paths only, or drives only.")
+    if not text.isascii():
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError as error:
+            raise UriInvalid(
+                f"open {text!a}", f"a character that no path has ({error.reason})", "Write bytes as %XX."
+            ) from None
+    return members
 
 
 def path_uri(path: str) -> str:

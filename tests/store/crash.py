@@ -147,17 +147,24 @@ def record(
 
 def _step(random: np.random.Generator, model: Model, store: Store) -> Callable[[], object]:
     """One call to come; the model knows of it already."""
-    kind = random.choice(["put", "put", "put", "batch", "delete", "evict", "checkpoint", "compact"])
+    # Two segments that are freed without a flush between them need everything deleted first: drawing keys rarely does.
+    kind = random.choice(["put", "put", "put", "batch", "delete", "evict", "clear", "checkpoint", "compact", "compact"])
     if kind in ("put", "batch"):
         names = random.choice(len(KEYS), 1 if kind == "put" else int(random.integers(2, 4)), replace=False)
         items = [(KEYS[name], random.bytes(int(random.choice([0, 100, 512, 700, 1024, 1500])))) for name in names]
         model.put(items)
         return lambda: store.put_many(items)
+    if kind == "clear":
+        model.drop(KEYS)
+        return lambda: store.delete(KEYS)
     if kind in ("delete", "evict"):
         keys = [KEYS[name] for name in random.choice(len(KEYS), int(random.integers(1, 3)), replace=False)]
         model.drop(keys)
         return (lambda: store.delete(keys)) if kind == "delete" else (lambda: store.evict(keys))
-    return store.checkpoint if kind == "checkpoint" else lambda: store.compact(2)
+    if kind == "checkpoint":
+        return store.checkpoint
+    segments = int(random.integers(1, 5))
+    return lambda: store.compact(segments)
 
 
 def crash_images(

@@ -8,7 +8,7 @@ import crash
 import pytest
 
 from tutti_hal.store import Piece, Store, checkpoint
-from tutti_hal.store.format import Op
+from tutti_hal.store.format import Op, SegmentHeader, seal_segment
 from tutti_hal.store.log import Log, Segment
 from tutti_hal.store.recovery import Recovered
 from tutti_hal.store.space import Space
@@ -16,7 +16,7 @@ from tutti_hal.store.space import Space
 pytestmark = [pytest.mark.crash, pytest.mark.storage]
 
 #: Distinct images: the issue's own number, and what a mutant may take to be noticed.
-IMAGES, MUTANT_IMAGES = 10_000, 3_000
+IMAGES, MUTANT_IMAGES = 10_000, 5_000
 
 
 @pytest.mark.timeout(600)
@@ -63,6 +63,18 @@ class AllAtOnce(Log):
     def _make_durable(self, headers: list[Piece], payloads: list[Piece], commit: Piece) -> None:
         self.device.write([*headers, *payloads, commit])
         self.device.flush()
+
+
+class FreeLeftInCache(Log):
+    """Takes a segment for free before the medium has it so: of two, the medium may free the newer one alone.
+
+    Where that one had the deletion of what lies in the other, the object is back.
+    """
+
+    def free(self, segment: Segment) -> None:
+        header = SegmentHeader(segment.sequence, segment.number, False)
+        self.device.write([self._piece(segment, 0, seal_segment(self.superblock, header))])
+        segment.in_use, segment.end, segment.live_blocks = False, 1, 0
 
 
 class FreesFirst(Space):
@@ -128,6 +140,7 @@ MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], type[Store]]] = {
     "commit left in the cache": lambda _: with_log(CommitLeftInCache),
     "header before payload": lambda _: with_log(HeaderBeforePayload),
     "all at once": lambda _: with_log(AllAtOnce),
+    "free left in the cache": lambda _: with_log(FreeLeftInCache),
     "frees first": lambda _: with_space(FreesFirst),
     "forgets deletions": lambda _: with_space(ForgetsDeletions),
     "evicts without a record": lambda _: with_space(DropsUnlogged),

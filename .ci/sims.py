@@ -37,10 +37,6 @@ RING = (
     *("ring/doorbell.coalesced*", "hazard/h08*", "hazard/h11*", "hazard/h20*"),
 )
 
-#: Whose ring times out where many lanes wait for few places (docs/simulated.md): the slice leaves it out, and the
-#: other forms fail by it.
-NO_RING = ("hip-sim",)
-
 #: One arch of each, and the SDK with known defects where there is one; `musa:mp_22` has 128 lanes and no ballot.
 PROFILES = ("musa-sim:mp_31", "musa-sim:mp_22@4.3.3", "maca-sim", "hip-sim:gfx942")
 
@@ -54,8 +50,7 @@ def held(profile: str, how: str) -> bool:
     folder = OUT / profile.replace(":", "-").replace("@", "-")
     words = ["certify", "--profile", profile, "--level", "L5", "--out", str(folder), "--force"]
     words += [] if how == "--whole" else ["--quick"]
-    slice_ = SLICE if profile.startswith(NO_RING) else (*SLICE, *RING)
-    words += [word for one in slice_ for word in ("--case", one)] if how == "" else []
+    words += [word for one in (*SLICE, *RING) for word in ("--case", one)] if how == "" else []
     began = time.monotonic()
     certified = _tutti(*words)
     # A slice passes no level, and a quick run certifies none: what counts is that nothing in it is red.

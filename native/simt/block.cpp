@@ -35,9 +35,9 @@ void Block::leave(Lane &lane, std::string &error) {
     --live;
     for (std::size_t i = wave.groups.size(); i-- > 0;) {
         const Group &group = wave.groups[i];
-        if (group.kind == Primitive::wave_active) {
+        if (group.kind == Primitive::wave_active || group.kind == Primitive::wave_together) {
             if (static_cast<std::uint32_t>(__builtin_popcountll(group.arrived)) == wave.live)
-                close_active(wave, i);
+                group.kind == Primitive::wave_active ? close_active(wave, i) : close_together(wave, i);
         } else if ((group.key >> lane.bit & 1u) != 0) {
             error = std::string(name_of(group.kind)) + " names lane " + std::to_string(lane.bit) +
                     " of its wave, which has ended";

@@ -17,6 +17,8 @@ const char *name_of(Primitive primitive) {
         return "wave_sync_mask";
     case Primitive::wave_active:
         return "wave_active";
+    case Primitive::wave_together:
+        return "wave_together";
     case Primitive::wave_ballot:
         return "wave_ballot";
     case Primitive::wave_shuffle:

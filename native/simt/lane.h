@@ -27,6 +27,7 @@ enum class Primitive : std::uint8_t {
     wave_sync,
     wave_sync_mask,
     wave_active,
+    wave_together,
     wave_ballot,
     wave_shuffle,
     pause,
@@ -65,7 +66,7 @@ struct Lane {
 /* Lanes of one wave that do one masked collective together. */
 struct Group {
     Primitive kind;
-    std::uint64_t key; /* the mask; for wave_active the call site */
+    std::uint64_t key; /* the mask; for wave_active and wave_together the call site */
     std::uint64_t arrived;
     std::uint64_t due_ps = 0; /* sim: when a wave_active group goes without those who have not come */
 };
@@ -119,8 +120,9 @@ struct Block {
     std::vector<Wave> waves;
     std::uint32_t count = 0;
     std::uint32_t live = 0;
-    std::uint32_t arrived = 0;     /* at the block barrier */
-    std::uint32_t open_active = 0; /* wave_active groups that wait */
+    std::uint32_t arrived = 0;       /* at the block barrier */
+    std::uint32_t open_active = 0;   /* wave_active groups that wait */
+    std::uint32_t open_together = 0; /* wave_together groups that wait */
 
     /* Storage of TT_SHARED; nullptr when out of memory. */
     void *shared(const void *key, std::uint64_t bytes, std::uint64_t align);
@@ -141,6 +143,7 @@ struct Block {
     bool arrive_active(Lane &lane);
     /* Lets a wave_active group go with the lanes that it has. */
     void close_active(Wave &wave, std::size_t group);
+    void close_together(Wave &wave, std::size_t group);
     /* The group that the running lane has just joined, and that is not complete. */
     Group &active_of(const Lane &lane);
     /* Closes it. */
@@ -150,6 +153,11 @@ struct Block {
     /* Closes an open wave_active group of the wave, or of the block, if any. */
     bool close_any_active(Wave &wave);
     bool close_any_active();
+    /* The same for a wave that moves together: its group goes when it is complete, or by close_parted(). */
+    bool arrive_together(Lane &lane);
+    /* Lets one wave_together group go in each wave of which no lane can run: whoever has not joined cannot come, for it
+     * waits in another place. Of several groups the one that is first in the code: its lanes may come to the others. */
+    void close_parted();
     /* The lane is gone. Misuse: a sentence in `error`. */
     void leave(Lane &lane, std::string &error);
 
@@ -163,6 +171,8 @@ struct Block {
     void release_barrier();
     void release_wave_sync(Wave &wave);
     void finish(Wave &wave, std::size_t group);
+    /* Joins the group of the lane's kind and site; the group's index. */
+    std::size_t join_at_site(Lane &lane);
     void let_go(Lane &lane);
     void fill(std::byte *memory, std::uint64_t bytes);
 

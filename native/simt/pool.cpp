@@ -70,6 +70,8 @@ void ResidentBlock::pass(std::uint64_t now_ns) {
     }
     if (block_.open_active != 0)
         close_stale_active();
+    if (block_.open_together != 0)
+        block_.close_parted();
     if (ready_count_ == 0 && sleeping_.empty() && block_.live != 0 && !block_.close_any_active())
         launch_.fail(TT_RUN_DEADLOCK, "deadlock: every lane of a block waits for another");
 }

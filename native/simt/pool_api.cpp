@@ -74,6 +74,13 @@ std::uint64_t wave_active(tt_lane_face *face) {
     return lane.result;
 }
 
+std::uint64_t wave_together(tt_lane_face *face) {
+    Lane &lane = enter(face, Primitive::wave_together, __builtin_return_address(0));
+    if (!lane.block->arrive_together(lane))
+        block_until_woken(lane);
+    return lane.result;
+}
+
 std::uint64_t wave_ballot(tt_lane_face *face, std::uint64_t mask, std::uint32_t predicate) {
     Lane &lane = enter(face, Primitive::wave_ballot, __builtin_return_address(0));
     lane.value = predicate;
@@ -155,6 +162,7 @@ const tt_device_api &threads_device_api() {
         table.print = print;
         table.shared = shared;
         table.fence_word = &fence_word;
+        table.wave_together = wave_together;
         return table;
     }();
     return api;

@@ -82,24 +82,60 @@ bool Block::arrive_collective(Lane &lane, Primitive kind, std::uint64_t mask, st
     return true;
 }
 
-bool Block::arrive_active(Lane &lane) {
-    lane.at = Primitive::wave_active;
+std::size_t Block::join_at_site(Lane &lane) {
     Wave &wave = *lane.wave;
     const auto key = reinterpret_cast<std::uintptr_t>(lane.site);
     std::size_t found = 0;
-    while (found < wave.groups.size() &&
-           (wave.groups[found].kind != Primitive::wave_active || wave.groups[found].key != key))
+    while (found < wave.groups.size() && (wave.groups[found].kind != lane.at || wave.groups[found].key != key))
         ++found;
     if (found == wave.groups.size()) {
-        wave.groups.push_back({Primitive::wave_active, key, 0});
-        ++open_active;
+        wave.groups.push_back({lane.at, key, 0});
+        ++(lane.at == Primitive::wave_active ? open_active : open_together);
     }
     wave.groups[found].arrived |= std::uint64_t{1} << lane.bit;
+    return found;
+}
+
+bool Block::arrive_active(Lane &lane) {
+    lane.at = Primitive::wave_active;
+    Wave &wave = *lane.wave;
+    const std::size_t found = join_at_site(lane);
     wave.fresh = true;
     if (static_cast<std::uint32_t>(__builtin_popcountll(wave.groups[found].arrived)) != wave.live)
         return false;
     close_active(wave, found);
     return true;
+}
+
+bool Block::arrive_together(Lane &lane) {
+    lane.at = Primitive::wave_together;
+    Wave &wave = *lane.wave;
+    const std::size_t found = join_at_site(lane);
+    if (static_cast<std::uint32_t>(__builtin_popcountll(wave.groups[found].arrived)) != wave.live)
+        return false;
+    close_together(wave, found);
+    return true;
+}
+
+void Block::close_together(Wave &wave, std::size_t group) {
+    --open_together;
+    finish(wave, group);
+}
+
+void Block::close_parted() {
+    for (Wave &wave : waves) {
+        std::size_t first = wave.groups.size();
+        for (std::size_t i = 0; i < wave.groups.size(); ++i)
+            if (wave.groups[i].kind == Primitive::wave_together &&
+                (first == wave.groups.size() || wave.groups[i].key < wave.groups[first].key))
+                first = i;
+        if (first == wave.groups.size())
+            continue;
+        if (std::none_of(wave.lanes, wave.lanes + wave.count, [](const Lane &lane) {
+                return lane.state == LaneState::ready || lane.state == LaneState::sleeping;
+            }))
+            close_together(wave, first);
+    }
 }
 
 void Block::close_active(Wave &wave, std::size_t group) {

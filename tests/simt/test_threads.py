@@ -181,6 +181,32 @@ def test_a_group_holds_one_side_of_a_branch(engine: Any, launch: Any, width: int
         assert mask & ~(fours if thread % 4 == 0 else (1 << width) - 1 - fours) == 0
 
 
+@pytest.mark.parametrize("width", [32, 64])
+def test_lanes_that_move_together_wait_for_each_that_can_come(engine: Any, launch: Any, width: int) -> None:
+    rounds, block = 6, 3 * width - 5
+    mask_of = np.zeros((rounds, block), np.uint64)
+    assert launch(engine.module("waves", 0, width), "together_late", mask_of, rounds, block=block).outcome == "done"
+    for round_ in range(rounds):
+        stays = [t for t in range(block) if round_ < 2 or t % 3 != 0]
+        live = {w: sum(1 << t % width for t in stays if t // width == w) for w in range(3)}
+        assert mask_of[round_].tolist() == [live[t // width] if t in stays else 0 for t in range(block)]
+
+
+def test_lanes_that_wait_elsewhere_do_not_come(engine: Any, launch: Any) -> None:
+    mask_of = np.zeros(32, np.uint64)
+    module = engine.module("waves", 0)
+    assert launch(module, "together_without_those_at_a_barrier", mask_of, block=32).outcome == "done"
+    assert mask_of.tolist() == [0x55555555, 0] * 16
+
+
+def test_a_wait_within_a_wave_that_moves_together_is_told(engine: Any, launch: Any) -> None:
+    flag = np.zeros(1, np.uint32)
+    report = launch(engine.module("waves", 0), "together_against_a_spin", flag, block=3, limit_ns=50_000_000)
+    assert report.outcome == "limit"
+    assert "thread 0 at pause" in report.message
+    assert "threads 1-2 at wave_together" in report.message
+
+
 @pytest.mark.parametrize(
     ("kernel", "sentence"),
     [

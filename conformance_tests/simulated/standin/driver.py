@@ -18,10 +18,11 @@ from tutti_hal.conformance_tests.simulated.standin.dialects import DIALECTS, Dia
 from tutti_hal.conformance_tests.simulated.standin.options import Options, Refused, parse
 from tutti_hal.conformance_tests.simulated.standin.rewrite import module_source, refuse
 
-#: As kernels of HOST are compiled: two places that ask for the active lanes stay two.
+#: As kernels of HOST are compiled: two places that ask for the active lanes stay two. One place stays one, and blocks
+#: keep the order of the source: lanes that move together meet at a place, those that are behind first.
 _FLAGS = (
     *("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
-    *("-fno-crossjumping", "-fno-tree-tail-merge", "-g1"),
+    *("-fno-crossjumping", "-fno-tree-tail-merge", "-fno-thread-jumps", "-fno-reorder-blocks", "-g1"),
 )
 #: Of code that was rewritten, and of words that other compilers know.
 _QUIET = (

@@ -70,6 +70,9 @@ typedef struct tt_device_api {
     void (*fence)(tt_lane_face *lane, uint32_t scope);
     uint32_t (*mmio_load)(tt_lane_face *lane, const uint32_t *address);
     void (*mmio_store)(tt_lane_face *lane, uint32_t *address, uint32_t value);
+
+    /* threads only, null in sim: for compilers whose wave functions name no lanes. */
+    uint64_t (*wave_together)(tt_lane_face *lane);
 } tt_device_api;
 
 #if defined(TT_HOST_MODE) /* a kernel module; the engine itself includes only what is above */
@@ -188,6 +191,15 @@ TT_HOST_INLINE tt_host_mask tt_host_wave_active() {
     TT_HOST_STAY();
     return static_cast<tt_host_mask>(mask);
 }
+#if TT_HOST_MODE == 0
+/* The lanes that a wave without lane masks would have here: the caller waits as long as another lane of its wave runs,
+ * pauses or sleeps, for that one may still come. So a lane must not wait for one of its own wave. */
+TT_HOST_INLINE tt_host_mask tt_host_wave_together() {
+    const uint64_t mask = tt_host_api->wave_together(tt_host_lane());
+    TT_HOST_STAY();
+    return static_cast<tt_host_mask>(mask);
+}
+#endif
 TT_HOST_INLINE tt_host_mask tt_host_wave_ballot(tt_host_mask mask, bool predicate) {
     const uint64_t ballot = tt_host_api->wave_ballot(tt_host_lane(), mask, predicate ? 1u : 0u);
     TT_HOST_STAY();

@@ -95,9 +95,51 @@ static void ballot_of_the_gone() {
     tt_host_wave_ballot(static_cast<tt_host_mask>((1u << tt_host_block_size_x()) - 1u), true);
 }
 
+#if TT_HOST_MODE == 0
+
+/* Lanes come late, each by its own number of pauses and some asleep; every third ends on the way. */
+static void together_late(uint64_t *mask_of, uint32_t rounds) {
+    const uint32_t me = tt_host_thread_index_x();
+    for (uint32_t round = 0; round < rounds; ++round) {
+        if (round == 2 && me % 3 == 0)
+            return;
+        for (uint32_t i = 0; i < (me * 7 + round * 3) % 5; ++i)
+            tt_host_pause();
+        if (me % 16 == round)
+            tt_host_sleep_ns(100000);
+        tt_host_store_relaxed_dev_u64(mask_of + round * tt_host_block_size_x() + me, tt_host_wave_together());
+    }
+}
+
+/* Half of a wave waits at a barrier that the other half comes to later: it cannot come to the first place. */
+static void together_without_those_at_a_barrier(uint64_t *mask_of) {
+    const uint32_t me = tt_host_thread_index_x();
+    if (me % 2 == 0) {
+        for (int i = 0; i < 9; ++i)
+            tt_host_pause();
+        tt_host_store_relaxed_dev_u64(mask_of + me, tt_host_wave_together());
+    }
+    tt_host_block_barrier();
+}
+
+/* A lane that waits for one of its own wave holds it: the contract forbids it, and the limit ends it. */
+static void together_against_a_spin(uint32_t *flag) {
+    if (tt_host_lane_index() == 0) {
+        while (tt_host_load_relaxed_dev_u32(flag) == 0)
+            tt_host_pause();
+    } else {
+        tt_host_store_relaxed_dev_u32(flag, static_cast<uint32_t>(tt_host_wave_together()));
+    }
+}
+
+#define TOGETHER , KERNEL(together_late), KERNEL(together_without_those_at_a_barrier), KERNEL(together_against_a_spin)
+#else
+#define TOGETHER
+#endif
+
 MODULE(KERNEL(sync_rounds), KERNEL(sync_early_exit), KERNEL(active_groups), KERNEL(active_in_branches),
        KERNEL(active_then_wait), KERNEL(ballot_odd), KERNEL(shuffle_from_first), KERNEL(ballot_without_caller),
-       KERNEL(ballot_of_the_gone))
+       KERNEL(ballot_of_the_gone) TOGETHER)
 
 #else
 

@@ -119,7 +119,7 @@ SIM_INLINE sim_dispatch *sim_dispatch_packet() {
 #define __builtin_amdgcn_s_barrier() tt_host_block_barrier()
 /* Orders the instructions of those lanes that run it together, and waits for no other. The lanes of this engine do not
  * run together, so that those that are here meet. */
-#define __builtin_amdgcn_wave_barrier() tt_host_wave_sync_mask(tt_host_wave_active())
+#define __builtin_amdgcn_wave_barrier() tt_host_wave_sync_mask(tt_host_wave_together())
 #define __builtin_amdgcn_s_sleep(n) ((void)(n), tt_host_pause())
 #define __builtin_amdgcn_s_memrealtime() sim_ticks(100000)
 #define __builtin_readsteadycounter() sim_ticks(100000)
@@ -136,11 +136,11 @@ SIM_INLINE unsigned sim_below(unsigned mask, unsigned from) {
 }
 #define __builtin_amdgcn_mbcnt_lo(mask, add) (sim_below(mask, 0) + (add))
 #define __builtin_amdgcn_mbcnt_hi(mask, add) (sim_below(mask, 32) + (add))
-#define __builtin_amdgcn_read_exec() static_cast<unsigned long long>(tt_host_wave_active())
+#define __builtin_amdgcn_read_exec() static_cast<unsigned long long>(tt_host_wave_together())
 #if SIM_WAVE_WIDTH == 64
-#define __builtin_amdgcn_ballot_w64(p) tt_host_wave_ballot(tt_host_wave_active(), p)
+#define __builtin_amdgcn_ballot_w64(p) tt_host_wave_ballot(tt_host_wave_together(), p)
 #else
-#define __builtin_amdgcn_ballot_w32(p) tt_host_wave_ballot(tt_host_wave_active(), p)
+#define __builtin_amdgcn_ballot_w32(p) tt_host_wave_ballot(tt_host_wave_together(), p)
 #endif
 /* A comparison of unsigned words in every lane, by LLVM's number of the predicate. */
 SIM_INLINE sim_mask sim_compare(unsigned a, unsigned b, int predicate) {
@@ -150,24 +150,24 @@ SIM_INLINE sim_mask sim_compare(unsigned a, unsigned b, int predicate) {
                        : predicate == 35 ? a >= b
                        : predicate == 36 ? a < b
                                          : a <= b;
-    return tt_host_wave_ballot(tt_host_wave_active(), holds);
+    return tt_host_wave_ballot(tt_host_wave_together(), holds);
 }
 #define __builtin_amdgcn_uicmp(a, b, predicate) static_cast<unsigned long long>(sim_compare(a, b, predicate))
 /* Bytes: the lane is address / 4, of the lanes that came here together. */
 SIM_INLINE int sim_permute(int address, int value) {
     const unsigned lane = static_cast<unsigned>(address) / 4u % SIM_WAVE_WIDTH;
-    const sim_mask here = tt_host_wave_active();
+    const sim_mask here = tt_host_wave_together();
     const bool live = (here >> lane & 1u) != 0;
     const int got = sim_shuffle(here, value, live ? lane : sim_lane());
     return live ? got : 0;
 }
 #define __builtin_amdgcn_ds_bpermute(address, value) sim_permute(static_cast<int>(address), static_cast<int>(value))
 SIM_INLINE int sim_first(int value) {
-    const sim_mask here = tt_host_wave_active();
+    const sim_mask here = tt_host_wave_together();
     return sim_shuffle(here, value, tt_host_mask_first(here));
 }
 #define __builtin_amdgcn_readfirstlane(value) sim_first(static_cast<int>(value))
-SIM_INLINE int sim_read(int value, unsigned lane) { return sim_shuffle(tt_host_wave_active(), value, lane); }
+SIM_INLINE int sim_read(int value, unsigned lane) { return sim_shuffle(tt_host_wave_together(), value, lane); }
 #define __builtin_amdgcn_readlane(value, lane) sim_read(static_cast<int>(value), static_cast<unsigned>(lane))
 
 #endif

@@ -24,23 +24,23 @@
 #endif
 
 /* Without a mask: the lanes that came here together. */
-SIM_INLINE unsigned long long __activemask() { return tt_host_wave_active(); }
+SIM_INLINE unsigned long long __activemask() { return tt_host_wave_together(); }
 SIM_INLINE unsigned long long __ballot(int predicate) {
-    return tt_host_wave_ballot(tt_host_wave_active(), predicate != 0);
+    return tt_host_wave_ballot(tt_host_wave_together(), predicate != 0);
 }
 SIM_INLINE int __any(int predicate) { return __ballot(predicate) != 0; }
 SIM_INLINE int __all(int predicate) { return __ballot(!predicate) == 0; }
 template <class T> SIM_INLINE T __shfl(T value, int source, int width = SIM_WAVE_WIDTH) {
-    return sim_shuffle(tt_host_wave_active(), value, sim_source(source, width));
+    return sim_shuffle(tt_host_wave_together(), value, sim_source(source, width));
 }
 template <class T> SIM_INLINE T __shfl_xor(T value, int lanes, int width = SIM_WAVE_WIDTH) {
-    return sim_shuffle(tt_host_wave_active(), value, sim_near(static_cast<int>(sim_lane()) ^ lanes, width));
+    return sim_shuffle(tt_host_wave_together(), value, sim_near(static_cast<int>(sim_lane()) ^ lanes, width));
 }
 template <class T> SIM_INLINE T __shfl_down(T value, unsigned lanes, int width = SIM_WAVE_WIDTH) {
-    return sim_shuffle(tt_host_wave_active(), value, sim_near(static_cast<int>(sim_lane() + lanes), width));
+    return sim_shuffle(tt_host_wave_together(), value, sim_near(static_cast<int>(sim_lane() + lanes), width));
 }
 template <class T> SIM_INLINE T __shfl_up(T value, unsigned lanes, int width = SIM_WAVE_WIDTH) {
-    return sim_shuffle(tt_host_wave_active(), value,
+    return sim_shuffle(tt_host_wave_together(), value,
                        sim_near(static_cast<int>(sim_lane()) - static_cast<int>(lanes), width));
 }
 SIM_INLINE unsigned __lane_id() { return sim_lane(); }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tutti_hal.shim import Device, Kernel
 
 #: The schedulers, in the order of their numbers.
-POLICIES = ("fair", "lockstep", "random", "starve-one", "pct", "script")
+POLICIES = ("fair", "lockstep", "random", "starve-one", "pct", "script", "one-lane")
 
 T = TypeVar("T")
 

@@ -83,6 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--mutants", action="append", default=[], metavar="GLOB", help="with --self-test: those of these ids"
     )
     test.add_argument("--changed", action="store_true", help="with --self-test: only those whose row does not hold")
+    test.add_argument("--unlisted", action="store_true", help="with --self-test: none that a list has a reason for")
     test.add_argument("--table", type=Path, metavar="FILE", help="with --self-test: the table of rows to keep")
 
 
@@ -118,7 +119,7 @@ def _run(args: argparse.Namespace) -> int:
         from tutti_hal.conformance_tests.cli import self_test
 
         return self_test.run(args, options)
-    astray = [name for name in ("sample", "mutants", "changed", "table") if getattr(args, name)]
+    astray = [name for name in ("sample", "mutants", "changed", "unlisted", "table") if getattr(args, name)]
     if astray:
         print(f"tutti-hal certify: --{astray[0]} belongs to --self-test", file=sys.stderr)
         return 2

@@ -65,6 +65,7 @@ def run(args: argparse.Namespace, options: RunOptions) -> int:
         chosen=chosen_by(args.mutants),
         table=args.table,
         changed=args.changed,
+        unlisted=args.unlisted,
         on_baseline=lambda count: terminal.note(f"the product itself first, on {count} cases"),
     )
     if args.json:

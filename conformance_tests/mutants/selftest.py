@@ -60,6 +60,7 @@ def self_test(
     chosen: Callable[[Mutant], bool] | None = None,
     table: Path | None = None,
     changed: bool = False,
+    unlisted: bool = False,
 ) -> Score:
     """Measure the suite by mutants of the product. Blocks until all are tried, for minutes.
 
@@ -82,6 +83,7 @@ def self_test(
         table: the kept table (:mod:`ledger`) that is read first and written as trials end; the suite's own is only read
             where None.
         changed: only mutants whose row is missing or does not hold.
+        unlisted: none that is listed as equivalent or as a survivor.
 
     Raises:
         BaselineRed: the product does not pass its own cases.
@@ -119,7 +121,9 @@ def self_test(
         if changed:
             wanted = tuple(one for one in wanted if not ledger.holds(one))
         listed = {*tables.equivalents, *tables.survivors}
-        drawn = wanted if sample is None else draw([one for one in wanted if one.id not in listed], sample, seed)
+        if unlisted or sample is not None:
+            wanted = tuple(one for one in wanted if one.id not in listed)
+        drawn = wanted if sample is None else draw(wanted, sample, seed)
         # On hardware trials would share the device, and a mutant that breaks it would be blamed on another.
         jobs = options.jobs or (1 if hardware else len(os.sched_getaffinity(0)))
         bench = _with_baseline(bench, drawn, replace(options, jobs=jobs, seed=seed), on_baseline)
@@ -132,7 +136,7 @@ def self_test(
                 on_mutant(result)
 
         tested = _try_all(bench, drawn, jobs, heard)
-        whole = sample is None and chosen is None and not changed
+        whole = sample is None and chosen is None and not changed and not unlisted
         idle = _second_look(bench, tested, jobs) if whole else {}
     return Score(
         tested=tuple(tested),

@@ -31,9 +31,11 @@ def all_mutants(record: Record, templates: Path, spec: Spec, tables: Tables) -> 
         tables: which templates, which groups of constants, what was made by hand.
 
     Raises:
-        MutantsInvalid: a hand-made mutant's pattern does not occur exactly once, or two mutants share an id.
+        MutantsInvalid: a hand-made mutant's pattern does not occur exactly once, two mutants share an id, or a constant
+            that is said to tune is defined in none of the templates.
     """
     own = templates_of(templates, tables.templates)
+    check_tuning(own, tables.tuning)
     found = [
         *itertools.chain.from_iterable(template_mutants(path, templates, tables) for path in own),
         *record_mutants(record, spec),
@@ -66,6 +68,8 @@ def template_mutants(path: Path, root: Path, tables: Tables) -> Iterator[Mutant]
     seen: Counter[str] = Counter()
     for site in sites_of(text, tables.constants):
         token, edit = site.token, site.edit
+        if _defined_in(lines[token.line - 1]) in tables.tuning:
+            continue
         stem = f"template/{name}:{token.scope}:{_hash(lines[token.line - 1])}:{site.operator}"
         seen[stem] += 1
         yield Mutant(
@@ -80,6 +84,28 @@ def template_mutants(path: Path, root: Path, tables: Tables) -> Iterator[Mutant]
             guard=guard_of(token, tables.macros),
             text=edit,
         )
+
+
+def check_tuning(templates: Sequence[Path], tuning: Mapping[str, str]) -> None:
+    """Refuse the name of a constant that no template defines: an excuse for nothing.
+
+    Raises:
+        MutantsInvalid: there is one.
+    """
+    defined = {_defined_in(line) for path in templates for line in path.read_text(encoding="utf-8").split("\n")}
+    astray = [name for name in tuning if name not in defined]
+    if astray:
+        raise MutantsInvalid(
+            "read the constants that only tune",
+            f"no template defines {', '.join(astray)}",
+            "Take them out of targets.yaml: tuning.",
+        )
+
+
+def _defined_in(line: str) -> str:
+    """The constant that a line defines; empty where it defines none."""
+    found = re.search(r"\bconstexpr\s+\w+\s+(\w+)\s*=", line)
+    return found[1] if found else ""
 
 
 def _hash(line: str) -> str:

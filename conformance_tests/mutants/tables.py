@@ -75,6 +75,7 @@ class Tables:
     Attributes:
         templates: globs of the templates that are the product's; ``!`` excludes.
         constants: groups of constants that are exchanged with each other.
+        tuning: constants that only tune -> why any number near theirs is as right; where they are defined is no site.
         targets: rows, the first that fits a mutant decides.
         hand_made: of ``registry.yaml``.
         equivalents: mutant id -> why nothing can notice it.
@@ -84,6 +85,7 @@ class Tables:
 
     templates: tuple[str, ...] = ()
     constants: tuple[tuple[str, ...], ...] = ()
+    tuning: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
     hand_made: tuple[HandMade, ...] = ()
     equivalents: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +112,7 @@ def load_tables(folder: Path | None = None) -> Tables:
     from tutti_hal.spec import load_spec
 
     where = folder or package_file("conformance_tests", "mutants")
-    targets = _read(where / "targets.yaml", {"templates": list, "constants": dict, "targets": list})
+    targets = _read(where / "targets.yaml", {"templates": list, "constants": dict, "tuning": dict, "targets": list})
     registry = _read(where / "registry.yaml", {"mutants": dict})
     equivalents = _read(where / "equivalents.yaml", {"equivalents": dict})
     file = where / "survivors.yaml"
@@ -119,6 +121,7 @@ def load_tables(folder: Path | None = None) -> Tables:
     return Tables(
         templates=tuple(targets["templates"]),
         constants=tuple(tuple(names) for names in targets["constants"].values()),
+        tuning={str(name): _sentence(name, text, where / "targets.yaml") for name, text in targets["tuning"].items()},
         targets=tuple(_target(row, where / "targets.yaml") for row in targets["targets"]),
         hand_made=tuple(_hand_made(name, row, where / "registry.yaml") for name, row in registry["mutants"].items()),
         equivalents={str(name): _sentence(name, text, where) for name, text in equivalents["equivalents"].items()},

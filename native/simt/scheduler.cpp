@@ -29,6 +29,7 @@ void Scheduler::configure(const tt_sim_options &options) {
     round_.clear();
     victim_until_ = 0;
     picks_ = 0;
+    holders_.clear();
     change_points_.clear();
     lowest_priority_ = kHighPriority - 1;
     if (policy_ == TT_SCHED_PCT) {
@@ -71,6 +72,7 @@ void Scheduler::remove(Agent &agent) {
     set_runnable(agent, false);
     slots_[agent.slot] = nullptr;
     std::erase(round_, &agent);
+    std::erase_if(holders_, [&agent](const auto &held) { return held.second == &agent; });
     agent.slot = kNobody;
 }
 
@@ -132,7 +134,7 @@ Agent *Scheduler::pick(Agent *last) {
     const bool stays = last != nullptr && last->state == AgentState::runnable && !last->yielded;
     const std::uint32_t start = stays ? last->slot : cursor_ + 1;
     Agent *chosen = nullptr;
-    if (runnable_ == 1 && policy_ != TT_SCHED_LOCKSTEP) {
+    if (runnable_ == 1 && policy_ != TT_SCHED_LOCKSTEP && policy_ != TT_SCHED_ONE_LANE) {
         chosen = runnable_at(0);
     } else {
         const std::uint32_t base = start < slots_.size() ? rank_of(start) : 0;
@@ -146,6 +148,9 @@ Agent *Scheduler::pick(Agent *last) {
             break;
         case TT_SCHED_LOCKSTEP:
             chosen = pick_lockstep();
+            break;
+        case TT_SCHED_ONE_LANE:
+            chosen = pick_one_lane();
             break;
         case TT_SCHED_STARVE_ONE:
             if (picks_ > victim_until_) {
@@ -230,6 +235,23 @@ Agent *Scheduler::pick_lockstep() {
         const std::uint32_t after = slot + wave.count - agent->lane->bit;
         tried += after - slot;
         slot = after;
+    }
+    return nullptr;
+}
+
+/* Of each wave one lane goes on until it waits for the others at a collective or a barrier, or ends: the worst that a
+ * device may do whose lanes make no progress of their own. A pause gives way to other waves only. */
+Agent *Scheduler::pick_one_lane() {
+    const std::uint32_t first = below(runnable_);
+    for (std::uint32_t k = 0; k < runnable_; ++k) {
+        Agent *agent = runnable_at((first + k) % runnable_);
+        if (agent->lane == nullptr)
+            return agent;
+        Agent *&holder = holders_[agent->lane->wave];
+        if (holder == nullptr || holder->state == AgentState::blocked || holder->state == AgentState::done)
+            holder = agent;
+        if (holder == agent)
+            return agent;
     }
     return nullptr;
 }

@@ -13,6 +13,7 @@
 #include "tutti/engine.h"
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 namespace tutti::simt {
@@ -53,6 +54,7 @@ class Scheduler {
     Agent *next_from(std::uint32_t slot) const;
     Agent *pick_lockstep();
     Agent *pick_priority(Agent *last);
+    Agent *pick_one_lane();
     std::uint64_t random();
     std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>((random() >> 32) * bound >> 32); }
     std::uint32_t from_script(std::uint32_t alternatives);
@@ -81,6 +83,7 @@ class Scheduler {
     std::uint64_t picks_ = 0;
     std::vector<std::uint64_t> change_points_; /* PCT, latest first */
     std::uint64_t lowest_priority_ = 0;
+    std::unordered_map<const Wave *, Agent *> holders_; /* one lane: who went on last in each wave */
 };
 
 } // namespace tutti::simt

@@ -61,7 +61,7 @@ void SimBlock::wave_sync_complete(Wave &wave) {
 /* ---- the world itself ---- */
 
 bool World::valid(const tt_sim_options &options) {
-    return options.policy <= TT_SCHED_SCRIPT && (options.script != nullptr || options.script_length == 0);
+    return options.policy <= TT_SCHED_ONE_LANE && (options.script != nullptr || options.script_length == 0);
 }
 
 World::World(const tt_sim_options &options) : memory_(*this, host_) {

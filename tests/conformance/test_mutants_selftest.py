@@ -160,7 +160,7 @@ class Planted:
         """Aim the kernel's mutants at cases; at nothing where there are none and no level is awaited."""
         row = {"places": ["kernels/planted*"], "cases": list(cases), "awaits": awaits}
         aimed = [row] if cases or awaits else []
-        self.write("targets", templates=["kernels/planted*"], constants={}, targets=aimed)
+        self.write("targets", templates=["kernels/planted*"], constants={}, tuning={}, targets=aimed)
 
     def run(self, chosen: Callable[[Mutant], bool], **more: Any) -> Score:
         """The self-test of the chosen mutants."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -191,7 +192,7 @@ def test_every_glob_of_the_targets_is_of_a_case(tables: Tables) -> None:
 
 def _tables(folder: Path, **texts: str) -> Path:
     whole = {
-        "targets": "version: 1\ntemplates: []\nconstants: {}\ntargets: []\n",
+        "targets": "version: 1\ntemplates: []\nconstants: {}\ntuning: {}\ntargets: []\n",
         "registry": "version: 1\nmutants: {}\n",
         "equivalents": "version: 1\nequivalents: {}\n",
     }
@@ -204,8 +205,8 @@ def _tables(folder: Path, **texts: str) -> Path:
     ("table", "text"),
     [
         ("targets", "version: 1\ntargets: []\n"),
-        ("targets", "version: 1\ntemplates: []\nconstants: {}\ntargets: [{cases: [a]}]\n"),
-        ("targets", "version: 1\ntemplates: []\nconstants: {}\ntargets: [{places: [a], typo: [b]}]\n"),
+        ("targets", "version: 1\ntemplates: []\nconstants: {}\ntuning: {}\ntargets: [{cases: [a]}]\n"),
+        ("targets", "version: 1\ntemplates: []\nconstants: {}\ntuning: {}\ntargets: [{places: [a], typo: [b]}]\n"),
         ("registry", "version: 1\nmutants: {a: {file: b}}\n"),
         ("equivalents", "version: 1\nequivalents: {a: because}\n"),
         ("equivalents", "version: 1\nequivalents: {a: }\n"),
@@ -256,3 +257,12 @@ def test_a_compiler_that_takes_warnings_for_errors_is_made_to_let_them_pass() ->
     assert flags("-Werror=parentheses", "-O2") == ["-O2"]
     emulated = {"kind": "host", "toolchain": {"flags": ["-O2", "-g1", "-Og", "-O"]}}
     assert lenient(emulated)["toolchain"]["flags"] == ["-O0", "-g1", "-Og", "-O"]
+
+
+def test_a_constant_that_only_tunes_is_no_site_and_must_exist(record: Record, tables: Tables) -> None:
+    spec, free = load_spec(), replace(tables, tuning={})
+    lines = [one for one in all_mutants(record, templates_dir(), spec, free) if "RING_BURST =" in one.before]
+    assert {str(one.operator) for one in lines} == {"plus-one", "minus-one"}
+    assert not [one for one in all_mutants(record, templates_dir(), spec, tables) if "RING_BURST =" in one.before]
+    with pytest.raises(MutantsInvalid, match="no template defines RING_BRUST"):
+        all_mutants(record, templates_dir(), spec, replace(tables, tuning={"RING_BRUST": "a slip"}))

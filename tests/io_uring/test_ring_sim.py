@@ -21,7 +21,7 @@ def options(**fields: object) -> RingOptions:
 
 
 @pytest.mark.parametrize("arch", ["sim-w32", "sim-w64", "sim-w128"])
-@pytest.mark.parametrize("policy", ["fair", "lockstep", "random", "starve-one", "pct"])
+@pytest.mark.parametrize("policy", ["fair", "lockstep", "random", "starve-one", "pct", "one-lane"])
 def test_every_schedule_moves_every_byte(arch: str, policy: str) -> None:
     for seed, depth in ((1, 2), (2, 3), (3, 8)):
         how = SimOptions(policy=policy, seed=seed, pct_depth=3)

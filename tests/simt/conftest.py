@@ -163,7 +163,7 @@ def launch(engine: Engine, pool: Any) -> Callable[..., Report]:
 class World:
     """A world of mode sim, with its options kept for a reset."""
 
-    POLICIES = ("fair", "lockstep", "random", "starve_one", "pct", "script")
+    POLICIES = ("fair", "lockstep", "random", "starve_one", "pct", "script", "one_lane")
 
     def __init__(self, engine: Engine, **options: Any) -> None:
         self.engine = engine

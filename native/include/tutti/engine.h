@@ -85,7 +85,15 @@ TT_EXPORT int tt_pool_launch(tt_pool *pool, const tt_module_desc *module, const 
 /* -- sim -- */
 typedef struct tt_world tt_world;
 
-enum { TT_SCHED_FAIR, TT_SCHED_LOCKSTEP, TT_SCHED_RANDOM, TT_SCHED_STARVE_ONE, TT_SCHED_PCT, TT_SCHED_SCRIPT };
+enum {
+    TT_SCHED_FAIR,
+    TT_SCHED_LOCKSTEP,
+    TT_SCHED_RANDOM,
+    TT_SCHED_STARVE_ONE,
+    TT_SCHED_PCT,
+    TT_SCHED_SCRIPT,
+    TT_SCHED_ONE_LANE
+};
 enum { TT_MEM_DEVICE = 0, TT_MEM_HOST = 1, TT_MEM_MMIO = 2 };
 
 typedef struct tt_sim_options {

@@ -15,6 +15,7 @@ from tutti_hal.spec.nodes import Problems, read
 from tutti_hal.versions import satisfies
 
 __all__ = [
+    "WAVE_WIDTHS",
     "Arch",
     "Detection",
     "Device",
@@ -36,6 +37,10 @@ __all__ = [
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+
+#: The widths of a wave that kernels are written for.
+WAVE_WIDTHS = (32, 64, 128)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ def line_of(text: str, words: str) -> int:
         ),
         (replaced("drivers: [nvcc, nvrtc]", "drivers: []"), "drivers:", "toolchain.drivers", "at least 1"),
         (replaced("suffix: .cu", "suffix: cu"), "suffix:", "toolchain.suffix", "not a well-formed suffix"),
-        (replaced("wave_width: 32", "wave_width: 48"), "wave_width:", "archs.sm_80.wave_width", "not a power of two"),
+        (replaced("wave_width: 32", "wave_width: 48"), "wave_width:", "archs.sm_80.wave_width", "neither 32, 64 nor"),
+        (replaced("wave_width: 32", "wave_width: 16"), "wave_width:", "archs.sm_80.wave_width", "neither 32, 64 nor"),
         (replaced("mask_bits: 32", "mask_bits: 48"), "mask_bits:", "archs.sm_80.mask_bits", "neither 32 nor 64"),
         (
             replaced("wave_width: 32", "wave_width: 64"),
@@ -294,6 +295,6 @@ def test_what_the_schema_sees_and_what_only_the_whole_shows_are_listed_together(
     ):
         text = replaced(old, new)(text)
     listed = problems(tmp_path, text)
-    for said in ("no kind 'hardwear'", "48 is not a power of two", "'memory.managed' is not answered", "found text"):
+    for said in ("no kind 'hardwear'", "48 is neither 32, 64", "'memory.managed' is not answered", "found text"):
         assert any(said in line for line in listed), (said, listed)
     assert not any("'wave.ballot' is not answered" in line for line in listed), "it is answered, though wrongly"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti_hal.errors import RuntimeMissing, SymbolMissing, WaveWidthWrong
+from tutti_hal.record import WAVE_WIDTHS
 from tutti_hal.sdk import Root, find_root
 from tutti_hal.shim.ffi import CRuntime, Current, HostCalls
 from tutti_hal.shim.header_numbers import with_header_numbers
@@ -17,9 +18,6 @@ from tutti_hal.shim.header_numbers import with_header_numbers
 if TYPE_CHECKING:
     from tutti_hal.profile import Profile
     from tutti_hal.record import Record
-
-#: The widths of a wave that kernels are written for.
-WAVE_WIDTHS = (32, 64, 128)
 
 
 class SdkRuntime(CRuntime):

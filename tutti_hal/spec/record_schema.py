@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tutti_hal.record import (
+    WAVE_WIDTHS,
     Arch,
     Detection,
     Device,
@@ -346,9 +347,9 @@ def _check_arch(
     for capability in spec.capabilities.values():
         if capability.scope == "arch" and capability.id not in _given(node, "archs", name, "capabilities"):
             problems.add(node.at("archs", name), f"the capability '{capability.id}' is not answered")
-    width, bits = arch.get("wave_width", 1), arch.get("mask_bits", 64)
-    if width & (width - 1):
-        problems.add(node.at("archs", name, "wave_width"), f"{width} is not a power of two")
+    width, bits = arch.get("wave_width", 32), arch.get("mask_bits", 64)
+    if width not in WAVE_WIDTHS:
+        problems.add(node.at("archs", name, "wave_width"), f"{width} is neither 32, 64 nor 128")
     if bits not in (32, 64):
         problems.add(node.at("archs", name, "mask_bits"), f"{bits} is neither 32 nor 64")
     if _part(arch, "capabilities").get("wave.ballot") and bits < width:

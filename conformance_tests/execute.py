@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Instance
+from tutti_hal.conformance_tests.drawn import Source
 from tutti_hal.conformance_tests.observation import ObservationInvalid, encode
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.run import Run, Skipped
@@ -63,7 +64,7 @@ def _observe(subject: Subject, instance: Instance, run: Run) -> tuple[End, dict[
             subject.reset_world(policy="random", seed=run.seed or 1)
         with run.closing:
             observations = instance.case.observe(run)
-        return End.OBSERVED, {}, dict(encode(observations))
+        return End.OBSERVED, {}, dict(encode(observations, source=Source(run.seed)))
     except Skipped as skipped:
         return End.SKIPPED, {"reason": str(skipped.reason), "why": skipped.why}, {}
     except Exception as error:

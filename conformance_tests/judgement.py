@@ -161,7 +161,7 @@ def _observed(instance: Instance, outcome: Outcome, facts: Facts) -> Judgement:
             instance.id, Verdict.ERROR, "the case has no judge", "", dict.fromkeys(clauses, Verdict.ERROR), blocks=True
         )
     try:
-        seen = Seen(decode(dict(outcome.observations)), instance.axes, outcome.seed, facts, clauses)
+        seen = Seen(decode(dict(outcome.observations), outcome.seed), instance.axes, outcome.seed, facts, clauses)
         judge_of_case(seen)
     except Exception as error:  # whatever a judge does wrong is the suite's fault, and never a pass
         reason = f"the judge raised {type(error).__name__}: {error}"

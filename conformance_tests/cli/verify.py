@@ -12,17 +12,21 @@ if TYPE_CHECKING:
     from tutti_hal.conformance_tests.package.verification import Verification
 
 _EPILOG = """\
-No device is needed, and no code of the package is run: the judges are those of the installed product, whose files must
-be the ones that were certified. Sums, schemas, record, seeds, expected ids, verdicts, ladder, JUnit and report are
-worked out again; every difference is named with file and line. Several folders are the shards of one run.
+No device is needed, and no code of the package is run: the judges are those of the installed product. Sums, schemas,
+record, seeds, expected ids, verdicts, ladder, JUnit and report are worked out again; every difference is named with
+file and line. Several folders are the shards of one run.
+
+Where the installed product is not the one that was certified, the package is *stale*: judged again by the cases that
+are the same as then; what is not judged again is named, and keeps its level from being passed.
 
 examples:
   tutti-hal verify DIR
   tutti-hal verify shard1 shard2 shard3      all shards of one run
   tutti-hal verify DIR --as hardware         a run on a simulated SDK, or on the CPU's engine, is refused
+  tutti-hal verify DIR --fresh               a package of another product than the installed one is refused
   tutti-hal verify DIR --json
 
-exit: 0 verified; 1 refused; 2 wrong usage, or no package.
+exit: 0 verified, or verified and stale; 1 refused; 2 wrong usage, or no package.
 """
 
 #: Refusals that are printed; the rest is counted.
@@ -48,6 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("hardware", "emulated", "simulated"),
         help="refuse a run on anything else; may be repeated",
     )
+    parser.add_argument(
+        "--fresh", action="store_true", help="refuse a package of another product than the installed one"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -61,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from tutti_hal.conformance_tests.package.verification import verify
 
     try:
-        found = verify(args.folders, cases=args.cases, provenances=args.provenances)
+        found = verify(args.folders, cases=args.cases, provenances=args.provenances, fresh=args.fresh)
     except ConformanceError as error:
         print(f"tutti-hal verify: {error}", file=sys.stderr)
         return 2
@@ -81,6 +88,8 @@ def _print(found: Verification) -> None:
         print(f"... and {len(found.refusals) - _TOLD} more")
     for remark in found.remarks:
         print(f"remark: {printable(remark)}")
+    for line in found.how_stale:
+        print(f"stale: {line}")
     where = ", ".join(map(printable, found.packages))
     if found.refusals or found.session is None:
         number = len(found.refusals)
@@ -89,7 +98,9 @@ def _print(found: Verification) -> None:
     session = found.session
     first = session.ladder.first_red
     red = f"; the first red rung is {first.name}" if first else ""
+    again = len(session.judgements) - len(found.stale.not_judged if found.stale else ())
+    then = f"; by its own verdicts then: {found.stale.certified}; today: " if found.stale else "; "
     print(
-        f"verified: {where}: {len(session.judgements)} verdicts worked out again from {len(session.outcomes)} "
-        f"observations, seed {session.options.seed}; {found.certifies}{red}"
+        f"{found.word}: {where}: {again} verdicts worked out again from {len(session.outcomes)} "
+        f"observations, seed {session.options.seed}{then}{found.certifies}{red}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -89,6 +89,20 @@ def check_builds(
         if "unit_sha256" in module and module["unit_sha256"] != (again := _unit(record, *found[number])):
             said = f"{found[number][1]} for {found[number][0]} was made of source {module['unit_sha256']}"
             findings.refuse(layout.BUILD, lines[number], said, f"the product's kernels render to {again}")
+
+
+def other_kernels(build: Mapping[str, Any], record: Record) -> Iterator[tuple[str, str]]:
+    """(kernel set, arch) of what a package has compiled, and that the product renders otherwise, or no longer."""
+    for module in build["modules"]:
+        name, arch = module["kernel_set"], module["arch"]
+        if "unit_sha256" not in module:
+            continue
+        try:
+            same = module["unit_sha256"] == _unit(record, arch, name)
+        except (TuttiError, KeyError):
+            same = False
+        if not same:
+            yield printable(name), printable(arch)
 
 
 def _unit(record: Record | None, arch: str, kernel_set: str) -> str:

@@ -15,6 +15,7 @@ from tutti_hal.conformance_tests.judgement import Judgement
 from tutti_hal.conformance_tests.package import jsontext, layout
 from tutti_hal.conformance_tests.package.junit import junit
 from tutti_hal.conformance_tests.package.manifest import manifest
+from tutti_hal.conformance_tests.package.staleness import Stale, clause_sums
 from tutti_hal.conformance_tests.report.html import render
 from tutti_hal.conformance_tests.session import Session, certifies, provenance, repro_line
 from tutti_hal.conformance_tests.verdict import Verdict
@@ -31,6 +32,7 @@ class Evidence:
         product: as :func:`~tutti_hal.conformance_tests.package.product.product` gives it.
         build: as :func:`~tutti_hal.conformance_tests.package.builds.builds` gives it.
         record: name below ``record/`` -> contents.
+        stale: what has changed since it was made; None where nothing has.
     """
 
     session: Session
@@ -38,6 +40,7 @@ class Evidence:
     product: Mapping[str, Any]
     build: Mapping[str, Any]
     record: Mapping[str, bytes]
+    stale: Stale | None = None
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
@@ -128,7 +131,7 @@ def environment_table(session: Session) -> dict[str, Any]:
 
 
 def must_pass_table(session: Session) -> dict[str, Any]:
-    """As ``mustpass.json`` holds it: which lists the suite had, and what this run had to judge of them."""
+    """As ``mustpass.json`` holds it: which lists and clauses the suite had, and what this run had to judge."""
     ids = [instance.id for instance in session.instances]
     lists = mustpass.committed()
     return {
@@ -136,6 +139,7 @@ def must_pass_table(session: Session) -> dict[str, Any]:
         "sha256": mustpass.digest(lists),
         "expected_sha256": sha256("".join(f"{one}\n" for one in ids).encode()).hexdigest(),
         "expected": ids,
+        "clauses": clause_sums(session.terms.spec.clauses),
     }
 
 

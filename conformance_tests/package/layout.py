@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 #: Version of the layout; `verify` refuses another.
-FORMAT = 1
+FORMAT = 2
 
 RUN = "run.json"
 OBSERVATIONS = "observations.jsonl"

@@ -37,13 +37,10 @@ from tutti_hal.errors import SpecError
 from tutti_hal.expectations import Expectations, load_expectations
 from tutti_hal.overlay import at_sdk
 from tutti_hal.profile import Profile, parse
-from tutti_hal.record import load_record
+from tutti_hal.record import Record, load_record
 from tutti_hal.simulated_sdk import SimulatedBackend
 from tutti_hal.spec import load_spec
 from tutti_hal.spec.nodes import Problem
-
-#: Files of the product that are named one by one; the rest is counted.
-_FILES_TOLD = 20
 
 
 def rejudge(parsed: Parsed, findings: Findings, cases: tuple[str, ...], today: datetime.date) -> Evidence | None:
@@ -58,11 +55,11 @@ def rejudge(parsed: Parsed, findings: Findings, cases: tuple[str, ...], today: d
     Returns:
         What the package says, as it was worked out again; None where it cannot be.
     """
-    return _Again(parsed, findings, today).judged(cases)
+    return Again(parsed, findings, today).judged(cases)
 
 
-class _Again:
-    """What the steps share."""
+class Again:
+    """The steps, and what they share. What is asked of a package of an older product overrides some of them."""
 
     def __init__(self, parsed: Parsed, findings: Findings, today: datetime.date) -> None:
         self.parsed = parsed
@@ -79,7 +76,8 @@ class _Again:
         if backend is None:
             self._refuse_run("profile", f"vendor {vendor}", "a vendor whose backend is installed here")
             return None
-        if not self._same_product(vendor) or not self._same_cases(cases):
+        self._note_product()
+        if not self._same_cases(cases):
             return None
         known = catalogue(cases)
         declared = self._declared(backend)
@@ -106,36 +104,20 @@ class _Again:
         evidence = self._evidence(facts, instances, terms, outcomes, judgements)
         subject = self.options.subject
         same_kernels = not (subject.record or subject.templates)
-        data = self.parsed.files[layout.BUILD]
-        check_builds(evidence.session, evidence.build, data, backend.record if same_kernels else None, self.findings)
+        self._builds(evidence, backend.record if same_kernels else None)
         self._compare(evidence, {name: line for name, (line, _) in outcomes.items()})
         return evidence
+
+    def _builds(self, evidence: Evidence, record: Record | None) -> None:
+        check_builds(evidence.session, evidence.build, self.parsed.files[layout.BUILD], record, self.findings)
 
     def _refuse_run(self, key: str, found: str, wanted: str) -> None:
         self.findings.refuse(layout.RUN, line_of(self.parsed.files[layout.RUN], key), found, wanted)
 
-    def _same_product(self, vendor: str) -> bool:
-        said: dict[str, Any] = self.parsed.documents[layout.PRODUCT]
-        theirs, ours = said["files"], product.file_sums(product.product_files(vendor))
-        different = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
-        data = self.parsed.files[layout.PRODUCT]
-        for name in different[:_FILES_TOLD]:
-            if name not in theirs:
-                found, wanted = f"nothing about {name}", "the sum of every file of the installed product"
-            elif name not in ours:
-                found, wanted = f"a file {printable(name)}", "the installed product has no such file"
-            else:
-                found = f"{name} has SHA-256 {theirs[name]}"
-                wanted = f"the installed product's has {ours[name]}: verify with the product that was certified"
-            self.findings.refuse(layout.PRODUCT, line_of(data, name if name in theirs else "files"), found, wanted)
-        if len(different) > _FILES_TOLD:
-            more = f"{len(different) - _FILES_TOLD} more files differ from the installed product"
-            self.findings.refuse(layout.PRODUCT, line_of(data, "files"), more, "the product that was certified")
-        if different:
-            self.findings.remark("nothing was judged again, for the judges are part of the product")
-        if said["source"] and said["source"]["changed"]:
+    def _note_product(self) -> None:
+        source = self.parsed.documents[layout.PRODUCT]["source"]
+        if source and source["changed"]:
             self.findings.remark("the product was run from a checkout whose files differ from its commit")
-        return not different
 
     def _same_cases(self, cases: tuple[str, ...]) -> bool:
         said: dict[str, str] = self.parsed.documents[layout.PRODUCT]["cases"]
@@ -155,7 +137,7 @@ class _Again:
         """Facts and expectations of the record that was used; it is the installed one, or nothing is certified."""
         copied = self.parsed.record
         if not self.options.subject.record:
-            self._same_record(copied, record_files(backend.descriptor.folder))
+            self._same_record(copied, backend.descriptor.folder)
             return self._facts(backend, backend.descriptor.folder)
         for name in layout.RECORD_FILES:
             unfit = guard(copied.get(name, b""), aliases=True)
@@ -182,7 +164,8 @@ class _Again:
         if not error.problems:
             self.findings.refuse(layout.RECORD, 0, error.found.replace(f"{folder}/", ""), "a record that loads")
 
-    def _same_record(self, copied: Mapping[str, bytes], ours: Mapping[str, bytes]) -> None:
+    def _same_record(self, copied: Mapping[str, bytes], folder: Path) -> None:
+        ours = record_files(folder)
         for name in sorted({*copied, *ours}):
             place = f"{layout.RECORD}/{name}"
             if name not in ours:
@@ -219,11 +202,8 @@ class _Again:
 
     def _skips(self) -> tuple[ExpectedSkip, ...]:
         given = tuple(ExpectedSkip(s["cases"], SkipReason(s["reason"]), s["why"]) for s in self.run["expected_skips"])
-        machine = self.options.machine
-        try:
-            ours = load_machine(machine)
-        except MachineUnknown as error:
-            self._refuse_run("machine", f"machine class {shown(machine)}", error.fix)
+        machine, ours = self.options.machine, self._machine()
+        if ours is None:
             return given
         strange = next((one for one in given if one not in ours), None)
         if strange is not None:
@@ -232,6 +212,13 @@ class _Again:
         elif given != ours:
             self._refuse_run("expected_skips", "other expected skips", f"those of machine class {machine}")
         return given
+
+    def _machine(self) -> tuple[ExpectedSkip, ...] | None:
+        try:
+            return load_machine(self.options.machine)
+        except MachineUnknown as error:
+            self._refuse_run("machine", f"machine class {shown(self.options.machine)}", error.fix)
+            return None
 
     def _waivers(self, known: Catalogue) -> tuple[Waiver, ...] | None:
         found = parse_waivers(self.parsed.files[layout.WAIVERS], layout.WAIVERS, self.spec, known)
@@ -306,19 +293,23 @@ class _Again:
         terms: Terms,
         outcomes: Mapping[str, tuple[int, Outcome]],
     ) -> dict[str, Judgement] | None:
-        judgements: dict[str, Judgement] = {}
-        for one in instances:
-            line, outcome = outcomes.get(one.id, (0, None))
-            try:
-                with cpu_limit(layout.JUDGE_LIMIT_S):
-                    judgements[one.id] = judge(one, outcome, facts[one.arch], terms)
-            except OutOfTime:
-                said = f"{one.id}: not judged within {layout.JUDGE_LIMIT_S:g} s"
-                self.findings.refuse(layout.OBSERVATIONS, line, said, "observations that can be judged")
-            except Exception as error:  # what a stranger wrote may break the judgement anywhere
-                said = f"{one.id}: cannot be judged: {type(error).__name__}: {error}"
-                self.findings.refuse(layout.OBSERVATIONS, line, said, "observations that can be judged")
+        found = {one.id: self._judged(one, outcomes.get(one.id), facts, terms) for one in instances}
+        judgements = {name: one for name, one in found.items() if one is not None}
         return judgements if len(judgements) == len(instances) else None
+
+    def _judged(
+        self, one: Instance, known: tuple[int, Outcome] | None, facts: Mapping[str, Facts], terms: Terms
+    ) -> Judgement | None:
+        line, outcome = known or (0, None)
+        try:
+            with cpu_limit(layout.JUDGE_LIMIT_S):
+                return judge(one, outcome, facts[one.arch], terms)
+        except OutOfTime:
+            said = f"{one.id}: not judged within {layout.JUDGE_LIMIT_S:g} s"
+        except Exception as error:  # what a stranger wrote may break the judgement anywhere
+            said = f"{one.id}: cannot be judged: {type(error).__name__}: {error}"
+        self.findings.refuse(layout.OBSERVATIONS, line, said, "observations that can be judged")
+        return None
 
     def _evidence(
         self,

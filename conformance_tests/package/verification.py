@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tutti_hal.conformance_tests.errors import NotAPackage
-from tutti_hal.conformance_tests.package import layout
+from tutti_hal.conformance_tests.package import layout, product
 from tutti_hal.conformance_tests.package.evidence import Evidence, counts
 from tutti_hal.conformance_tests.package.findings import Findings, Refusal
 from tutti_hal.conformance_tests.package.folder import is_package, read_folder
+from tutti_hal.conformance_tests.package.history import known, same_native
 from tutti_hal.conformance_tests.package.manifest import check_manifest
-from tutti_hal.conformance_tests.package.parsed import parse_files
+from tutti_hal.conformance_tests.package.outdated import AgainLater
+from tutti_hal.conformance_tests.package.parsed import Parsed, parse_files
 from tutti_hal.conformance_tests.package.rejudged import rejudge
 from tutti_hal.conformance_tests.package.shards import join
+from tutti_hal.conformance_tests.package.staleness import BUILT, Stale, describe, moved
 from tutti_hal.conformance_tests.session import Session, certifies, provenance
+from tutti_hal.profile import parse
 
 
 @dataclass(frozen=True)
@@ -33,26 +37,47 @@ class Verification:
         refusals: everything that is not as it must be; empty: they are verified.
         remarks: what a reader should know and what refuses nothing.
         session: the run as it was judged again, of all shards; None where it could not be.
+        stale: what has changed since the packages were made; None where nothing has.
     """
 
     packages: tuple[str, ...]
     refusals: tuple[Refusal, ...]
     remarks: tuple[str, ...]
     session: Session | None
+    stale: Stale | None = None
+
+    @property
+    def word(self) -> str:
+        """``verified``; ``verified, stale``, perhaps ``of a product that is not known here``; or ``refused``."""
+        if self.refusals or self.session is None:
+            return "refused"
+        if self.stale is None:
+            return "verified"
+        return f"verified, stale{'' if self.stale.known.sure else ', of a product that is not known here'}"
+
+    @property
+    def how_stale(self) -> tuple[str, ...]:
+        """What a reader must know of what has changed since, a line each; empty where nothing has."""
+        if self.stale is None:
+            return ()
+        return tuple(describe(self.stale, len(self.session.instances) if self.session else 0))
 
     @property
     def certifies(self) -> str:
         """What the packages certify, in a sentence."""
         if self.refusals or self.session is None:
             return "refused: it certifies nothing"
-        return certifies(self.session)
+        said = certifies(self.session)
+        return f"{said}; stale" if self.stale else said
 
     def to_json(self) -> dict[str, Any]:
         """As ``verify --json`` prints it."""
         session = self.session if not self.refusals else None
         return {
-            "schema": 1,
+            "schema": 2,
             "verified": not self.refusals,
+            "word": self.word,
+            "stale": self.stale.to_json() if self.stale else None,
             "packages": list(self.packages),
             "refusals": [refusal.to_json() for refusal in self.refusals],
             "remarks": list(self.remarks),
@@ -68,14 +93,18 @@ def verify(
     cases: Sequence[str] = (),
     today: datetime.date | None = None,
     provenances: Sequence[str] = (),
+    fresh: bool = False,
 ) -> Verification:
     """Verify a package, or the shards of one run. Blocks for seconds, most of them in judges.
+
+    A package of an older product is judged by the one of today, as far as that can be: see :mod:`.staleness`.
 
     Args:
         folders: the packages.
         cases: files and folders of extra cases, where the run had some: they are code, so the reader names them.
         today: the day on which waivers must still hold; today (UTC) when None.
         provenances: what the run may have been on (``hardware``, ``emulated``, ``simulated``); empty: any of them.
+        fresh: refuse a package of a product that is not the installed one.
 
     Raises:
         NotAPackage: a folder is not there, or does not look like a package at all.
@@ -92,12 +121,20 @@ def verify(
     session = join(read, findings, together)
     if session is not None and provenances and provenance(session) not in provenances:
         together.refuse(layout.RUN, 0, f"a run that was {provenance(session)}", f"one that was {_either(provenances)}")
+    stale = next((one.stale for one in read if one is not None and one.stale is not None), None)
+    if stale is not None and session is not None:
+        not_judged = {name: why for one in read if one and one.stale for name, why in one.stale.not_judged.items()}
+        gone = tuple(dict.fromkeys(name for one in read if one and one.stale for name in one.stale.gone))
+        stale = replace(stale, not_judged=not_judged, gone=gone)
+    if stale is not None and fresh:
+        together.refuse(layout.PRODUCT, 0, stale.how_far, "a package of the installed product")
     everything = [*findings, together]
     return Verification(
         packages=tuple(map(str, folders)),
         refusals=tuple(refusal for own in everything for refusal in own.refusals),
         remarks=tuple(dict.fromkeys(remark for own in everything for remark in own.remarks)),
         session=session,
+        stale=stale,
     )
 
 
@@ -110,4 +147,19 @@ def _one(folder: Path, findings: Findings, cases: tuple[str, ...], today: dateti
     if layout.MANIFEST in files:
         check_manifest(files, findings)
     parsed = parse_files(files, findings)
-    return rejudge(parsed, findings, cases, today) if parsed is not None else None
+    return _judged(parsed, findings, cases, today) if parsed is not None else None
+
+
+def _judged(parsed: Parsed, findings: Findings, cases: tuple[str, ...], today: datetime.date) -> Evidence | None:
+    """By the installed product, which is the package's own or another."""
+    theirs: dict[str, Any] = parsed.documents[layout.PRODUCT]
+    vendor = parse(parsed.documents[layout.RUN]["options"]["subject"]["profile"]).vendor
+    files = moved(theirs["files"], product.file_sums(product.product_files(vendor)))
+    if not files:
+        return rejudge(parsed, findings, cases, today)
+    which = known(theirs)
+    built = all(one.how == "changed" and one.name.startswith(BUILT) for one in files)
+    if built and which.sure and same_native(which.commit):
+        findings.remark("the native library is another build of the same sources")
+        return rejudge(parsed, findings, cases, today)
+    return AgainLater(parsed, findings, today, files, which).judged(cases)

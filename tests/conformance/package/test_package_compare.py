@@ -81,7 +81,7 @@ def test_other_options_machine_product_and_record(good_package: Path, package: P
 
 
 def test_what_is_damaged_is_not_compared(good_package: Path, package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (package / layout.RUN).write_text('{"format": 1}')
+    (package / layout.RUN).write_text('{"format": 2}')
     with pytest.raises(NotAPackage, match=r"run\.json"):
         compare(good_package, package)
     assert main(["compare", str(good_package), str(package)]) == 2

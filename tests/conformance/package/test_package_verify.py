@@ -20,7 +20,8 @@ from tutti_hal.cli.main import main
 from tutti_hal.conformance_tests.cli import verify as verb
 from tutti_hal.conformance_tests.errors import NotAPackage
 from tutti_hal.conformance_tests.outcome import End
-from tutti_hal.conformance_tests.package import layout, rejudged
+from tutti_hal.conformance_tests.package import layout, verification
+from tutti_hal.conformance_tests.package.history import Known
 from tutti_hal.conformance_tests.package.verification import Verification, verify
 from tutti_hal.conformance_tests.session import Session
 from tutti_hal.conformance_tests.subject import SubjectSpec
@@ -282,28 +283,27 @@ def test_a_derived_page_that_says_something_else(planted: Path, name: str) -> No
 # --- product, record, terms -------------------------------------------------------------------------------------
 
 
-def test_a_modified_product_file_is_named(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sums = rejudged.product.file_sums
+def test_a_product_that_is_another_than_its_commit_is_refused(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = verification.product.file_sums
 
     def other(files: Any) -> dict[str, str]:
-        found = {**sums(files), "codegen/lint.py": "0" * 64, "new.py": "1" * 64}
-        del found["record.py"]
-        return found
+        return {**sums(files), "codegen/lint.py": "0" * 64}
 
-    monkeypatch.setattr(rejudged.product, "file_sums", other)
+    monkeypatch.setattr(verification.product, "file_sums", other)
+    astray = {"codegen/lint.py": "commit 0 has another", "new.py": "commit 0 has 111"}
+    monkeypatch.setattr(verification, "known", lambda _: Known(False, "with changes", "0" * 40, astray=astray))
     found = check(package)
     rows = (package / layout.PRODUCT).read_text().splitlines()
-    for name in ("codegen/lint.py", "record.py"):
-        number = next(n for n, row in enumerate(rows, 1) if f'"{name}"' in row)
-        assert_refused(found, f"{layout.PRODUCT}:{number}", name)
-    assert_refused(found, layout.PRODUCT, "nothing about new.py")
-    assert "nothing was judged again, for the judges are part of the product" in found.remarks
+    number = next(n for n, row in enumerate(rows, 1) if '"codegen/lint.py"' in row)
+    assert_refused(found, f"{layout.PRODUCT}:{number}", "codegen/lint.py", "commit 0 has another")
+    assert_refused(found, layout.PRODUCT, "new.py has SHA-256 none: it is missing")
 
 
-def test_a_product_that_says_it_was_the_installed_one(package: Path) -> None:
-    """A run of a changed product whose sums were then taken from a good one is not seen by sums: by its verdicts."""
+def test_a_product_that_says_that_it_was_another(package: Path) -> None:
     packages.edit(package, layout.PRODUCT, lambda table: table["files"].update({"record.py": "0" * 64}))
-    assert_refused(check(package), layout.PRODUCT, "record.py has SHA-256 000")
+    found = check(package)
+    assert_refused(found, f"{layout.PRODUCT}:4", "sha256 ", "its files have")
+    assert_refused(found, layout.RUN, "product.json")
 
 
 @pytest.mark.parametrize("name", ["vendor.yaml", "conformance.yaml"])
@@ -337,8 +337,8 @@ def test_globs_that_match_nothing(package: Path) -> None:
 
 
 def test_another_format(package: Path) -> None:
-    packages.edit(package, layout.RUN, lambda table: table.update(format=2))
-    assert_refused(check(package), f"{layout.RUN}:2", "format 2", "this version reads format 1")
+    packages.edit(package, layout.RUN, lambda table: table.update(format=1))
+    assert_refused(check(package), f"{layout.RUN}:2", "format 1", "this version reads format 2")
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,7 @@ class Model:
             sent = sum(
                 count
                 for (owner, rule), count in zip(self._history, seen["hits"], strict=True)
-                if owner == drive and rule["action"] in ("DUPLICATE", "UNKNOWN_CID")
+                if owner == drive and rule["action"] in ("DUPLICATE", "UNKNOWN_CID") and self._has_room_for_strays()
             )
             most, found = sent, self._strays[drive]
             self._check("ring.cq.duplicate_counted", found <= most, f"strays of drive {drive}", found, f"<= {most}")
@@ -337,6 +337,12 @@ class Model:
             if not self.setting.timely:
                 late, unended = self._lates[drive], self._unended[drive]
                 self._check("ring.cq.late_counted", late <= unended, f"lates of drive {drive}", late, f"<= {unended}")
+
+    def _has_room_for_strays(self) -> bool:
+        """Whether a completion queue ever holds a completion and a stray beside it; drives leave it out where not."""
+        options = self.setting.options
+        entries = options.get("cq_depth") or options["depth"]
+        return int(entries) - 1 >= 2
 
     def _take_counters(self, seen: Mapping[str, Any]) -> None:
         """Add up what queues counted since the last look; those that were made anew begin at 0 again."""

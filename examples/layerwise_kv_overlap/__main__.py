@@ -25,21 +25,44 @@ from tutti_hal.profile import select
 from tutti_hal.shim import Device
 from tutti_hal.storage import RingOptions, RuntimeOptions, SoftwareDrive, StorageRuntime, open_software_drives
 from tutti_hal.workload.compute import ComputeStandIn
+from tutti_hal.workload.shapes import MODELS
 
 SMALL = {"layers": 8, "ctx_tokens": 4096, "chunk_tokens": 256, "tensor_kb": 32, "requests": 2, "drives": 2}
+NUMBERS = ("layers", "ctx_tokens", "chunk_tokens", "hit_pct", "tensors", "tensor_kb", "requests", "drives")
+
+
+def preset(name: str | None, chunk_tokens: int) -> dict[str, int]:
+    """What a preset sets where the command line does not."""
+    if name is None:
+        return {}
+    if name == "small":
+        return SMALL
+    model = MODELS[name]
+    return {
+        "layers": model.layers,
+        "tensors": model.tensors_per_block,
+        "tensor_kb": chunk_tokens * model.row_bytes >> 10,
+    }
 
 
 def arguments() -> argparse.Namespace:
     """The command line, with what the preset and the defaults add."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profile", default="host:threads-w32", help="vendor[:arch[@sdk]]")
-    parser.add_argument("--preset", choices=["small"], help="small: for two cores; sets what is not given")
+    parser.add_argument(
+        "--preset",
+        choices=["small", *MODELS],
+        metavar="NAME",
+        help="sets what is not given: small is for two cores; a model has its layers and the size of its tensors, and takes "
+        f"as much memory as its cache (--ctx-tokens makes it less): {', '.join(MODELS)}",
+    )
     for name, usual, text in (
         ("layers", 80, "of the model"),
         ("ctx-tokens", 131072, "of the context"),
         ("chunk-tokens", 256, "of a chunk"),
         ("hit-pct", 90, "of the chunks that are on the drives already"),
-        ("tensor-kb", 512, "KiB of a K or V tensor of a chunk and layer"),
+        ("tensors", 2, "of a chunk and layer: K and V, or one latent of both"),
+        ("tensor-kb", 512, "KiB of a tensor of a chunk and layer"),
         ("requests", 2, "one after the other"),
         ("drives", 4, "how many"),
     ):
@@ -50,14 +73,20 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the first request's timeline (.png .svg .pdf)")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     args = parser.parse_args()
-    for name in ("layers", "ctx_tokens", "chunk_tokens", "hit_pct", "tensor_kb", "requests", "drives"):
+    chosen = preset(args.preset, args.chunk_tokens or args.usual_chunk_tokens)
+    for name in NUMBERS:
         if getattr(args, name) is None:
-            preset = SMALL if args.preset else {}
-            setattr(args, name, preset.get(name, getattr(args, f"usual_{name}")))
+            setattr(args, name, chosen.get(name, getattr(args, f"usual_{name}")))
         if getattr(args, name) < (0 if name == "hit_pct" else 1):
             parser.error(f"--{name.replace('_', '-')} {getattr(args, name)}: use 1 or more")
-    if args.hit_pct > 100 or args.tensor_kb % 4 or args.compute_factor < 0:
-        parser.error("--hit-pct up to 100, --tensor-kb a multiple of 4, --compute-factor 0 or more")
+    if args.tensor_kb % 4:
+        parser.error(
+            f"tensors of {args.tensor_kb} KiB: use a multiple of 4, the drives' block (--tensor-kb, --chunk-tokens)"
+        )
+    if args.hit_pct > 100 or args.compute_factor < 0:
+        parser.error("--hit-pct up to 100, --compute-factor 0 or more")
+    if args.ctx_tokens < args.chunk_tokens:
+        parser.error(f"--ctx-tokens {args.ctx_tokens} is less than one chunk of {args.chunk_tokens}")
     return args
 
 
@@ -65,10 +94,10 @@ def main() -> int:
     """Runs the workload and tells of it; 1 where bytes or counts are wrong."""
     args = arguments()
     chunks = args.ctx_tokens // args.chunk_tokens
-    shape = Shape(args.layers, chunks, chunks * args.hit_pct // 100, args.tensor_kb << 10, args.drives)
+    shape = Shape(args.layers, chunks, chunks * args.hit_pct // 100, args.tensor_kb << 10, args.drives, args.tensors)
     device = Device(select(args.profile))
     # MDTS 5 is 128 KiB: a tensor is that many commands, a layer of one direction one batch.
-    commands = 2 * shape.chunks * max(1, shape.tensor_bytes >> 17)
+    commands = shape.tensors * shape.chunks * -(-shape.tensor_bytes // (128 << 10))
     ring = RingOptions(queues=(1, 1), batch_limit=max(commands, 64), batches=4)
     with ExitStack() as stack:
         specs = [SoftwareDrive(name=f"d{number}", nbytes=shape.drive_bytes) for number in range(shape.drives)]
@@ -106,7 +135,11 @@ def summary(
     compute = sum(layer.compute_s for layer in every)
     io = sum(layer.read_s + layer.write_s for layer in every)
     rounds = shape.layers * len(requests)
-    expected = (rounds * ((shape.hits > 0) + (shape.misses > 0)), 2 * shape.hits * rounds, 2 * shape.misses * rounds)
+    expected = (
+        rounds * ((shape.hits > 0) + (shape.misses > 0)),
+        shape.tensors * shape.hits * rounds,
+        shape.tensors * shape.misses * rounds,
+    )
     read, written = sum(layer.read_bytes for layer in every), sum(layer.write_bytes for layer in every)
     right = moved == expected and read == expected[1] * shape.tensor_bytes
     right = right and written == expected[2] * shape.tensor_bytes
@@ -115,7 +148,13 @@ def summary(
         "machine": benchmark_facts(),
         "profile": args.profile,
         "drives": f"{shape.drives} software drives in memory, emulated",
-        "shape": {"layers": shape.layers, "chunks": shape.chunks, "hits": shape.hits, "misses": shape.misses},
+        "shape": {
+            "layers": shape.layers,
+            "chunks": shape.chunks,
+            "hits": shape.hits,
+            "misses": shape.misses,
+            "tensors": shape.tensors,
+        },
         "tensor_bytes": shape.tensor_bytes,
         "counts": {"submits": moved[0], "read_tensors": moved[1], "written_tensors": moved[2], "right": right},
         "read_bytes": read,

@@ -48,10 +48,10 @@ class Pipeline:
     def __init__(self, storage: StorageRuntime, shape: Shape, verify: bool) -> None:
         self.storage, self.shape, self.verify = storage, shape, verify
         self.targets = storage.open_batch([shape.uri(chunk) for chunk in range(shape.chunks)]).handles
-        pair = 2 * shape.tensor_bytes
+        each = shape.tensors * shape.tensor_bytes
         # Two of each: while one layer is computed, another one moves.
-        self.reads = [storage.allocate(max(shape.hits, 1) * pair) for _ in range(2)]
-        self.writes = [storage.allocate(max(shape.misses, 1) * pair) for _ in range(2)]
+        self.reads = [storage.allocate(max(shape.hits, 1) * each) for _ in range(2)]
+        self.writes = [storage.allocate(max(shape.misses, 1) * each) for _ in range(2)]
         self.submits = self.read_tensors = self.written_tensors = self.compared_bytes = self.wrong_bytes = 0
         self.aside_s = 0.0
 
@@ -112,19 +112,19 @@ class Pipeline:
     # ---- one layer ----
 
     def _rows(self, memory: Memory, count: int) -> NDArray[np.uint64]:
-        words = 2 * self.shape.tensor_bytes // 8
+        words = self.shape.tensors * self.shape.tensor_bytes // 8
         view: NDArray[np.uint64] = memory.numpy(np.uint8)[: count * words * 8].view(np.uint64).reshape(count, words)
         return view
 
     def _requests(self, verb: Operation, layer: int, first: int, count: int, memory: Memory) -> NDArray[np.void]:
-        """K and V of a layer of some chunks: two requests each, so that a request is a stripe unit."""
-        unit = self.shape.tensor_bytes
-        number = np.arange(2 * count)
+        """The tensors of a layer of some chunks: a request each, so that a request is a stripe unit."""
+        unit, tensors_each = self.shape.tensor_bytes, self.shape.tensors
+        number = np.arange(tensors_each * count)
         return make_requests(
             verb,
-            self.targets[first + number // 2],
+            self.targets[first + number // tensors_each],
             nbytes=unit,
-            target_offset=self.shape.offset(layer) + number % 2 * unit,
+            target_offset=self.shape.offset(layer) + number % tensors_each * unit,
             memory=memory.handle,
             memory_offset=number * unit,
         )

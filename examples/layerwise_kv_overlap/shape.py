@@ -1,4 +1,4 @@
-"""What one request moves: chunks of tokens, each with a K and a V tensor for every layer."""
+"""What one request moves: chunks of tokens, each with its tensors for every layer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class Shape:
         layers: of the model.
         chunks: of the context.
         hits: chunks that lie on the drives already and are read; the others are computed and written.
-        tensor_bytes: of one K or V tensor of a chunk and a layer; the stripe unit.
+        tensor_bytes: of one tensor of a chunk and a layer; the stripe unit.
         drives: how many the chunks are spread over.
+        tensors: of a chunk and a layer: 2, K and V; 1 for one latent of both (MLA).
     """
 
     layers: int
@@ -25,6 +26,7 @@ class Shape:
     hits: int
     tensor_bytes: int
     drives: int
+    tensors: int = 2
 
     @property
     def misses(self) -> int:
@@ -34,7 +36,7 @@ class Shape:
     @property
     def part_bytes(self) -> int:
         """Bytes of a chunk on each drive."""
-        return -(-2 * self.layers // self.drives) * self.tensor_bytes
+        return -(-self.tensors * self.layers // self.drives) * self.tensor_bytes
 
     @property
     def drive_bytes(self) -> int:
@@ -48,11 +50,11 @@ class Shape:
         return f"striped://{names}?unit={self.tensor_bytes}&rotation={chunk}&{where}"
 
     def offset(self, layer: int) -> int:
-        """Where in a chunk a layer's K tensor begins; its V tensor follows."""
-        return 2 * layer * self.tensor_bytes
+        """Where in a chunk a layer's first tensor begins; the others follow."""
+        return self.tensors * layer * self.tensor_bytes
 
 
 def tensors(shape: Shape, chunk: int, layer: int, round_number: int) -> NDArray[np.uint64]:
-    """K and V of a chunk and a layer, in one piece: numbers that no other chunk, layer or round has."""
+    """All tensors of a chunk and a layer, in one piece: numbers that no other chunk, layer or round has."""
     first = np.uint64((chunk << 40 | layer << 24 | round_number) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
-    return first + np.arange(2 * shape.tensor_bytes // 8, dtype=np.uint64)
+    return first + np.arange(shape.tensors * shape.tensor_bytes // 8, dtype=np.uint64)

@@ -32,7 +32,7 @@ class Place:
         return self.target.blocks * self.target.lba_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Leaf:
     """One member: its extents, length and block, and what watches over its file."""
 

@@ -32,23 +32,25 @@ class Resolvers:
         All files of all URIs are opened together. The caller closes what was resolved, or hands it to a runtime.
         """
         found: list[Resolved | StorageError | None] = [None] * len(texts)
-        uris: list[tuple[int, Uri]] = []
+        uris: list[Uri | None] = [None] * len(texts)
         wanted: list[Wanted] = []
         for index, text in enumerate(texts):
             try:
                 uri = parse(text)
                 if uri.of_files:
                     wanted += [Wanted(member, uri, uri.writable) for member in uri.members]
-                uris.append((index, uri))
+                uris[index] = uri
             except StorageError as error:
                 found[index] = error
         files = FileResolver(self._sources).resolve_all(wanted)
         try:
             at = 0
-            for index, uri in uris:
-                members = files[at : at + len(uri.members)] if uri.of_files else None
+            for index, one in enumerate(uris):
+                if one is None:
+                    continue
+                members = files[at : at + len(one.members)] if one.of_files else None
                 at += len(members or ())
-                found[index] = self._resolve(uri, members)
+                found[index] = self._resolve(one, members)
         except BaseException:
             close_all(files)
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tutti_hal.errors import StorageBusy
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Resolved:
     """What a URI leads to.
 
@@ -57,7 +58,7 @@ class Opened:
     """
 
     resolved: Resolved
-    leaf_bases: list[int]
+    leaf_bases: tuple[int, ...]
 
     @cached_property
     def rows(self) -> tuple[int, ...]:
@@ -127,7 +128,7 @@ class TargetTable:
         """
         slots = self.slots.take(len(found), "open targets")
         bases = iter(self.extents.add([leaf for one in found for leaf in one.leaves]))
-        own = [[next(bases) for _ in one.leaves] for one in found]
+        own = [tuple(islice(bases, len(one.leaves))) for one in found]
         rows = self.slots.rows
         rows["size"][slots] = [one.size for one in found]
         rows["block"][slots] = [one.block for one in found]

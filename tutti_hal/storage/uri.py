@@ -15,7 +15,7 @@ _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _FORMS = "file:///path?mode=r|rw, raw://drive?offset=&size=&mode=, striped://drive,drive?unit=&rotation=&mode="
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Uri:
     """A URI taken apart.
 

@@ -53,8 +53,8 @@ def arguments() -> argparse.Namespace:
         "--preset",
         choices=["small", *MODELS],
         metavar="NAME",
-        help="sets what is not given: small is for two cores; a model has its layers and the size of its tensors, and takes "
-        f"as much memory as its cache (--ctx-tokens makes it less): {', '.join(MODELS)}",
+        help="sets what is not given: small is for two cores; a model has its layers and the size of its tensors, and "
+        f"takes as much memory as its cache (--ctx-tokens makes it less): {', '.join(MODELS)}",
     )
     for name, usual, text in (
         ("layers", 80, "of the model"),

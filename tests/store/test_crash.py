@@ -8,8 +8,9 @@ import crash
 import pytest
 
 from tutti_hal.store import Piece, Store, checkpoint
-from tutti_hal.store.format import Op, SegmentHeader, seal_segment
+from tutti_hal.store.format import seal_segment
 from tutti_hal.store.log import Log, Segment
+from tutti_hal.store.records import Op, SegmentHeader
 from tutti_hal.store.recovery import Recovered
 from tutti_hal.store.space import Space
 

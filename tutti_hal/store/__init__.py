@@ -5,9 +5,10 @@
 
 from tutti_hal.store.device import BlockDevice, MemoryDevice, Piece
 from tutti_hal.store.file_device import FileDevice
-from tutti_hal.store.format import EntryRow, Op, Reason, Superblock
+from tutti_hal.store.options import FormatOptions, StoreOptions, StoreStatus
+from tutti_hal.store.records import EntryRow, Op, Reason, Superblock
 from tutti_hal.store.recovery import Way
-from tutti_hal.store.store import FormatOptions, Store, StoreOptions, StoreStatus
+from tutti_hal.store.store import Store
 
 __all__ = [
     "BlockDevice",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tutti_hal.store import format as fmt
 from tutti_hal.store.checksum import crc32c
 from tutti_hal.store.device import BlockDevice, Piece
-from tutti_hal.store.format import CheckpointHeader, EntryRow, SegmentRow, Superblock
 from tutti_hal.store.log import Segment
+from tutti_hal.store.records import CheckpointHeader, EntryRow, SegmentRow, Superblock
 
 
 def slot_of(sequence: int) -> int:

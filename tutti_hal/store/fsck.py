@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from tutti_hal.errors import ObjectDamaged, StoreDamaged
 from tutti_hal.store.device import BlockDevice
 from tutti_hal.store.keys import printable
+from tutti_hal.store.options import StoreOptions
 from tutti_hal.store.recovery import Recovered, Way, read_checkpoint, recover
-from tutti_hal.store.store import Store, StoreOptions
+from tutti_hal.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tutti_hal.store import format as fmt
 from tutti_hal.store.eviction import Policy
-from tutti_hal.store.format import EntryRow, Op
+from tutti_hal.store.records import EntryRow, Op
 
 
 class Index:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from tutti_hal.errors import StoreFull, StoreOptionInvalid
-from tutti_hal.store.format import EntryRow, Op
+from tutti_hal.store.records import EntryRow, Op
 
 if TYPE_CHECKING:
     from pathlib import Path

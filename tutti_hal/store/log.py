@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tutti_hal.store import format as fmt
 from tutti_hal.store.device import BlockDevice, Piece
-from tutti_hal.store.format import Commit, EntryRow, ObjectHeader, Op, Reason, SegmentHeader, Superblock
+from tutti_hal.store.records import Commit, EntryRow, ObjectHeader, Op, Reason, SegmentHeader, Superblock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,7 +157,7 @@ class Log:
                 )
             )
             crcs.append(crc)
-            at += header.header_blocks(self.superblock.block_bytes)
+            at += fmt.header_blocks(len(header.key), self.superblock.block_bytes)
             if record.payload is not None and record.payload.nbytes:
                 payloads += self._payload(head, at, record.payload)
                 at += fmt.payload_blocks(record.payload.nbytes, self.superblock.block_bytes)

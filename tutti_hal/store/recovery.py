@@ -16,8 +16,8 @@ from tutti_hal.errors import StoreAbsent, StoreDamaged, StoreOptionInvalid, Stor
 from tutti_hal.store import format as fmt
 from tutti_hal.store.checksum import crc32c
 from tutti_hal.store.device import BlockDevice, Piece
-from tutti_hal.store.format import CheckpointHeader, EntryRow, ObjectHeader, SegmentRow, Superblock
 from tutti_hal.store.log import Segment
+from tutti_hal.store.records import CheckpointHeader, EntryRow, ObjectHeader, SegmentRow, Superblock
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from tutti_hal.errors import StoreFull
 from tutti_hal.store.checksum import crc32c
-from tutti_hal.store.format import EntryRow, Op, Reason
 from tutti_hal.store.index import Index
 from tutti_hal.store.log import Log, Record, Segment, moved_record
+from tutti_hal.store.records import EntryRow, Op, Reason
 
 if TYPE_CHECKING:
     import numpy as np

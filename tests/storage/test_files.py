@@ -6,7 +6,9 @@ import ctypes
 import fcntl
 import os
 import struct
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,8 @@ from tutti_hal.errors import (
     ExtentRefused,
     FilesystemRefused,
     HandleInvalid,
+    StoreClosed,
+    StoreDeviceError,
     StripeInvalid,
     TargetDenied,
     TargetKindWrong,
@@ -35,6 +39,7 @@ from tutti_hal.storage import (
     prepare_file,
 )
 from tutti_hal.storage.open_files import OpenFiles, Stage, read_extents
+from tutti_hal.store import FileDevice, FormatOptions, Store, StoreOptions
 
 pytestmark = pytest.mark.storage
 
@@ -352,13 +357,35 @@ def test_journalled_data_are_refused(rig: Rig, mount: Mount) -> None:
         rig.runtime.open(path_uri(str(path)))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
-def test_no_permission(tmp_path: Path) -> None:
-    path = tmp_path / "locked.bin"
-    path.write_bytes(bytes(4096))
-    path.chmod(0)
-    with Rig() as rig, pytest.raises(TargetDenied):
-        rig.runtime.open(path_uri(str(path)))
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """As nobody, where the tests run as root, who may open everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_no_permission(rig: Rig) -> None:
+    """Not to the file, not to write it, not to its folder; each fails alone."""
+    # Outside the tests' own folder, which nobody else may enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for one, mode in (("secret.bin", 0o000), ("fixed.bin", 0o444)):
+            (folder / one).write_bytes(bytes(4096))
+            (folder / one).chmod(mode)
+        secret, fixed = (path_uri(str(folder / one)) for one in ("secret.bin", "fixed.bin"))
+        for mode, denied in ((0o755, [True, True, False]), (0o000, [True, True, True])):
+            folder.chmod(mode)
+            with unprivileged():
+                outcome = rig.runtime.open_batch([secret, fixed, fixed + "?mode=r"])
+            # What may be read lies on no drive of this runtime.
+            assert [type(error) is TargetDenied for error in outcome.errors] == denied
+            assert outcome.failed == 3
+        folder.chmod(0o700)
 
 
 def test_disk_full_leaves_no_file(mount: Mount) -> None:
@@ -366,3 +393,32 @@ def test_disk_full_leaves_no_file(mount: Mount) -> None:
     with pytest.raises(Exception, match="No space left"):
         prepare_file(path, 1 << 30)
     assert not path.exists()
+
+
+def test_a_store_whose_file_system_is_full(tmp_path: Path) -> None:
+    """Its file is sparse, as ``truncate`` makes it: the store fails by its name, and what it acknowledged stays."""
+    with mounted(tmp_path, 16 * MIB) as mount:
+        path = mount.folder / "store"
+        path.write_bytes(b"")
+        os.truncate(path, 64 * MIB)
+        with FileDevice(path, block_bytes=4096) as device:
+            Store.format(device, FormatOptions(segment_bytes=MIB, objects=1000))
+        store = Store.open(FileDevice(path))
+        acknowledged: list[int] = []
+
+        def fill() -> None:
+            for number in range(64):
+                store.put(f"{number}", bytes([number]) * 500_000)
+                acknowledged.append(number)
+
+        with pytest.raises(StoreDeviceError, match="No space left") as full:
+            fill()
+        assert full.value.fix
+        assert len(acknowledged) > 8
+        with pytest.raises(StoreClosed):
+            store.get("0")
+        store.close()
+        with Store.open(FileDevice(path, read_only=True), StoreOptions(read_only=True)) as found:
+            for number in acknowledged:
+                assert found.get(f"{number}") == bytes([number]) * 500_000
+            assert len(found) == len(acknowledged)

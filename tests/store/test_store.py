@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -289,6 +291,35 @@ def test_closed_and_read_only() -> None:
     assert looking.get("k") == b"v"
     with pytest.raises(errors.StoreClosed):
         looking.put("k", b"w")
+
+
+def test_two_processes_on_one_store(tmp_path: Path) -> None:
+    """The second one is refused while the first lives, and not longer, however that ends."""
+    path = tmp_path / "store"
+    path.write_bytes(bytes(300 * BLOCK))
+    with FileDevice(path, block_bytes=BLOCK) as device:
+        Store.format(device, LAYOUT)
+    program = """
+import sys, pathlib
+from tutti_hal.store import FileDevice, Store
+store = Store.open(FileDevice(pathlib.Path(sys.argv[1])))
+store.put("theirs", b"t" * 999)
+print("put", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "put\n"
+        for read_only in (False, True):
+            with pytest.raises(errors.StoreLocked) as refused:
+                FileDevice(path, read_only=read_only)
+            assert refused.value.fix
+        other.kill()
+        other.wait(30)
+    with Store.open(FileDevice(path)) as store:
+        assert store.get("theirs") == b"t" * 999
 
 
 def test_a_file_is_one_stores(tmp_path: Path) -> None:

@@ -302,10 +302,10 @@ class Model:
             for code, total in table.items():
                 got = total - self._fetched[drive][code]
                 least, most = low[drive, code], high[drive, code]
-                # In real time a drive may fetch what was given up after the batch before had been looked at.
+                # In real time a drive may fetch what was given up when that batch, and the next, had been looked at.
                 late = 0 if self._simulated else self._unfetched.get((drive, code), 0)
-                self._unfetched[drive, code] = min(given_up[drive, code], max(most - got, 0))
                 most += late
+                self._unfetched[drive, code] = min(given_up[drive, code] + late, max(most - got, 0))
                 self._check(
                     "ring.request.exactly_once" if most else "ring.request.refused_not_run",
                     least <= got <= most,

@@ -17,7 +17,7 @@ from tutti_hal.conformance_tests.campaign.executor import Executor, execute
 from tutti_hal.conformance_tests.campaign.model import Model, judge
 from tutti_hal.conformance_tests.campaign.session import Trial, attempt, campaign, draw, load, save, schedule
 from tutti_hal.conformance_tests.campaign.shrink import shrink
-from tutti_hal.conformance_tests.campaign.steps import Ask, Setting, Space, Step, Workload
+from tutti_hal.conformance_tests.campaign.steps import STATES, Ask, Setting, Space, Step, Workload
 from tutti_hal.conformance_tests.errors import ReplayInvalid
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.subject import Subject, SubjectSpec
@@ -190,6 +190,20 @@ LIES = (
 def test_the_model_finds_nothing_wrong_with_the_truth(subject: Subject) -> None:
     workload, seen = observed(subject, STEPS)
     assert judge(workload, seen, simulated=True).wrong == []
+
+
+def test_what_was_given_up_may_be_fetched_two_looks_later_and_no_more(subject: Subject) -> None:
+    workload, seen = observed(subject, (*STEPS, STEPS[1], STEPS[1]))
+    seen["steps"][1]["ended"][0, 0] = STATES.index("TIMED_OUT")
+    for look in seen["steps"][1:3]:
+        look["fetched"][0]["2"] -= 1
+
+    def told() -> list[int]:
+        return [one.step for one in judge(workload, seen, simulated=False).wrong if "commands of opcode" in one.what]
+
+    assert told() == []
+    seen["steps"][3]["fetched"][0]["2"] += 1
+    assert told() == [3]
 
 
 @pytest.mark.parametrize("lie", LIES)

@@ -64,7 +64,7 @@ class WideModel:
         self._rules = RuleBook(setting)
         drives = len(setting.drives)
         self._fetched = [[0] * len(OPCODES) for _ in range(drives)]
-        self._unfetched: Any = 0  # given up in the batch before, and not fetched by the drive yet
+        self._unfetched: Any = 0  # given up in batches before, and not fetched by the drive yet
         self._strays, self._lates, self._unended = [0] * drives, [0] * drives, [0] * drives
         self._last = {name: [0] * (drives * setting.queues_per_drive) for name in ("strays", "lates")}
         #: Strays that drives had sent by the end of the batch before, and those of them that died with their queue.
@@ -201,12 +201,12 @@ class WideModel:
         np.add.at(least, (view.drive[done], view.verb[done]), view.parts[done])
         np.add.at(most, (view.drive[perhaps], view.verb[perhaps]), view.parts[perhaps])
         found = np.array(seen["fetched"]) - np.array(self._fetched)
-        # A drive that was slow beyond a deadline may fetch what it was given after the batch before had been looked at.
+        # A drive that was slow beyond a deadline may fetch what it was given after that batch had been looked at.
         fits = (least <= found) & (found <= most + self._unfetched)
         given_up = np.zeros_like(most)
         out = perhaps & ~done
         np.add.at(given_up, (view.drive[out], view.verb[out]), view.parts[out])
-        self._unfetched = np.minimum(given_up, np.maximum(most - found, 0))
+        self._unfetched = np.minimum(given_up + self._unfetched, np.maximum(most + self._unfetched - found, 0))
         for clause, mask in ((_ONCE, most > 0), (_REFUSED, most == 0)):
             names = np.argwhere(mask)
             self._all(clause, fits[mask], "commands that drive and verb {} had", found[mask], most[mask], names=names)

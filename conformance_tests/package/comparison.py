@@ -12,6 +12,7 @@ from tutti_hal.conformance_tests.package import layout
 from tutti_hal.conformance_tests.package.findings import Findings
 from tutti_hal.conformance_tests.package.folder import is_package, read_folder
 from tutti_hal.conformance_tests.package.manifest import check_manifest
+from tutti_hal.conformance_tests.package.packing import unpacked
 from tutti_hal.conformance_tests.package.parsed import Parsed, parse_files
 from tutti_hal.conformance_tests.verdict import Verdict
 
@@ -125,7 +126,7 @@ def read_package(folder: Path) -> Parsed:
     files = read_folder(folder, findings)
     if layout.MANIFEST in files:
         check_manifest(files, findings)
-    parsed = parse_files(files, findings)
+    parsed = parse_files(unpacked(files, findings), findings)
     if findings.refusals or parsed is None:
         listing = "".join(f"\n  {refusal}" for refusal in findings.refusals[:20])
         raise NotAPackage(f"compare {folder}", f"it is damaged:{listing}\n", "tutti-hal verify tells all of it.")

@@ -14,7 +14,6 @@ from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.judgement import Judgement
 from tutti_hal.conformance_tests.package import jsontext, layout
 from tutti_hal.conformance_tests.package.junit import junit
-from tutti_hal.conformance_tests.package.manifest import manifest
 from tutti_hal.conformance_tests.package.staleness import Stale, clause_sums
 from tutti_hal.conformance_tests.report.html import render
 from tutti_hal.conformance_tests.session import Session, certifies, provenance, repro_line
@@ -44,7 +43,7 @@ class Evidence:
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
-    """Name -> contents of every file, the manifest too."""
+    """Name -> contents of every file but the manifest, none packed."""
     session = evidence.session
     by_id = {instance.id: instance for instance in session.instances}
     stated = {
@@ -54,7 +53,7 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
         layout.BUILD: jsontext.document(evidence.build),
         **{f"{layout.RECORD}/{name}": data for name, data in sorted(evidence.record.items())},
     }
-    files = {
+    return {
         **stated,
         layout.RUN: jsontext.document(run_table(session, stated)),
         layout.OBSERVATIONS: jsontext.lines(
@@ -65,7 +64,6 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
         layout.MUST_PASS: jsontext.document(must_pass_table(session)),
         layout.REPORT: render(session).encode("utf-8"),
     }
-    return {**files, layout.MANIFEST: manifest(files)}
 
 
 def run_table(session: Session, stated: Mapping[str, bytes]) -> dict[str, Any]:

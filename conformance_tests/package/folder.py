@@ -13,11 +13,14 @@ from tutti_hal.conformance_tests.package.layout import (
     FILES_LIMIT,
     MANIFEST,
     NAME,
+    OPTIONAL,
+    PACKED,
     RECORD,
     RECORD_FILES,
     RUN,
     TOTAL_LIMIT_BYTES,
 )
+from tutti_hal.conformance_tests.package.packing import ENDING
 
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -48,7 +51,7 @@ def read_folder(folder: Path, findings: Findings) -> dict[str, bytes]:
             files[name] = data
             total += len(data)
     for name in (*FILES, *(f"{RECORD}/{one}" for one in RECORD_FILES)):
-        if name not in names:
+        if name not in names and f"{name}{ENDING}" not in names and name not in OPTIONAL:
             findings.refuse(name, 0, "the file is missing", "every package has one")
     return files
 
@@ -78,7 +81,7 @@ def _walk(folder: Path, under: str, names: list[str], findings: Findings) -> Non
                 findings.refuse(name, 0, "a folder that no package has", f"only {RECORD}/")
             else:
                 _walk(folder / entry.name, f"{name}/", names, findings)
-        elif under or name in FILES:
+        elif under or name in FILES or (name.endswith(ENDING) and name.removesuffix(ENDING) in PACKED):
             names.append(name)
         else:
             findings.refuse(name, 0, "a file that no package has", "no file beside those that certify writes")

@@ -25,6 +25,12 @@ RECORD = "record"
 #: Every file that lies at the top of a package.
 FILES = (RUN, OBSERVATIONS, VERDICTS, JUNIT, ENVIRONMENT, MUST_PASS, WAIVERS, PRODUCT, BUILD, REPORT, MANIFEST)
 
+#: Files that may be packed (``NAME.xz``): `certify` packs the first, the registry both.
+PACKED = (OBSERVATIONS, VERDICTS)
+
+#: What a package may lack: the registry keeps none, for no CI reads it there.
+OPTIONAL = (JUNIT,)
+
 #: What a record's folder must hold.
 RECORD_FILES = ("vendor.yaml", "conformance.yaml")
 

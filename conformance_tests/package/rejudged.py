@@ -349,7 +349,7 @@ class Again:
         spelled = {number: split[number - 1].decode("utf-8") for number, _ in rows}
         wanted = {one.id: verdict_line(session, one) for one in session.instances}
         compare_verdicts(rows, spelled, wanted, places, self.findings)
-        skip = {layout.VERDICTS, layout.OBSERVATIONS, layout.MANIFEST}
+        skip = {layout.VERDICTS, layout.OBSERVATIONS}
         try:
             with cpu_limit(layout.JUDGE_LIMIT_S):
                 again = texts(evidence)

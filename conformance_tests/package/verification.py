@@ -20,6 +20,7 @@ from tutti_hal.conformance_tests.package.folder import is_package, read_folder
 from tutti_hal.conformance_tests.package.history import known, same_native
 from tutti_hal.conformance_tests.package.manifest import check_manifest
 from tutti_hal.conformance_tests.package.outdated import AgainLater
+from tutti_hal.conformance_tests.package.packing import unpacked
 from tutti_hal.conformance_tests.package.parsed import Parsed, parse_files
 from tutti_hal.conformance_tests.package.rejudged import rejudge
 from tutti_hal.conformance_tests.package.shards import join
@@ -146,7 +147,7 @@ def _one(folder: Path, findings: Findings, cases: tuple[str, ...], today: dateti
     files = read_folder(folder, findings)
     if layout.MANIFEST in files:
         check_manifest(files, findings)
-    parsed = parse_files(files, findings)
+    parsed = parse_files(unpacked(files, findings), findings)
     return _judged(parsed, findings, cases, today) if parsed is not None else None
 
 

@@ -15,6 +15,8 @@ from tutti_hal.conformance_tests.errors import PackageInTheWay, PackageUnwritabl
 from tutti_hal.conformance_tests.package import layout
 from tutti_hal.conformance_tests.package.builds import builds
 from tutti_hal.conformance_tests.package.evidence import Evidence, settled, texts
+from tutti_hal.conformance_tests.package.manifest import manifest
+from tutti_hal.conformance_tests.package.packing import packed
 from tutti_hal.conformance_tests.package.product import product
 from tutti_hal.conformance_tests.package.waivers import NO_WAIVERS, parse_waivers
 from tutti_hal.conformance_tests.session import Session
@@ -51,7 +53,8 @@ def write_package(folder: Path, session: Session, *, force: bool = False) -> Pat
         build=builds(session),
         record=record_files(profile_of(session.options.subject).record.folder),
     )
-    files = texts(evidence)
+    files = packed(texts(evidence), (layout.OBSERVATIONS,))
+    files[layout.MANIFEST] = manifest(files)
     try:
         _put(folder, files)
     except OSError as error:

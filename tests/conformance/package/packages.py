@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import lzma
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -124,9 +125,18 @@ def broken(end: End, **detail: Any) -> Callable[[Instance, Outcome], Outcome]:
 
 
 def copy(package: Path, to: Path) -> Path:
-    """A package to tamper with."""
+    """A package to tamper with: its observations plain, which is as good."""
     shutil.copytree(package, to)
+    unpack(to)
     return to
+
+
+def unpack(package: Path) -> None:
+    """Put a plain file in the place of a packed one."""
+    for path in package.glob("*.xz"):
+        path.with_suffix("").write_bytes(lzma.decompress(path.read_bytes()))
+        path.unlink()
+    rebuild(package)
 
 
 def rebuild(package: Path) -> None:
@@ -137,6 +147,7 @@ def rebuild(package: Path) -> None:
 
 def edit(package: Path, name: str, change: Change, line: int = 1) -> None:
     """Change one JSON document, or one line of a ``.jsonl`` file, and rebuild the manifest."""
+    unpack(package)
     path = package / name
     if name.endswith(".jsonl"):
         rows = path.read_text(encoding="utf-8").splitlines()

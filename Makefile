@@ -15,7 +15,7 @@ FILES   := $(shell find tutti_hal backends kernels_templates conformance_tests -
 DEMO    := $(VENV)/.demo-$(FILES)
 DEV     := $(VENV)/.dev-$(FILES)
 
-.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick nightly bench docs golden mustpass certify sims isa-matrix self-test mutants wheel clean setup require
+.PHONY: help demo test test-suite lint format types check sanitize fuzz fuzz-quick nightly bench docs golden mustpass certify registry sims isa-matrix self-test mutants wheel clean setup require
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -97,6 +97,10 @@ mustpass: $(DEV) ## write the must-pass lists of the conformance suite again
 certify: $(DEV) ## the conformance suite on HOST, whole, with its evidence judged again
 	@$(PY) -m tutti_hal certify --profile host --out out/evidence --force
 	@$(PY) -m tutti_hal verify out/evidence
+
+registry: $(DEV) ## certify PROFILES (host) whole, each within LIMIT seconds (1800), and enter what passes into the registry
+	@for p in $(or $(PROFILES),host); do $(PY) -m tutti_hal certify --profile $$p --time-limit $(or $(LIMIT),1800) --out out/registry/$$p --force || true; \
+	  $(PY) -m tutti_hal.conformance_tests.package.registry add out/registry/$$p || exit 1; done
 
 sims: $(DEV) ## a slice of the suite on the simulated MUSA, MACA and HIP, with its evidence judged again
 	@$(PY) .ci/sims.py

@@ -111,6 +111,14 @@ def _mutants() -> str:
     return page(mutants, read_rows(kept_table()), {**tables.equivalents, **tables.survivors})
 
 
+def _certificates() -> str:
+    """The registry's index."""
+    from tutti_hal.certificates import read_index
+    from tutti_hal.conformance_tests.package.registry import page
+
+    return page(read_index())
+
+
 def pages() -> dict[str, str]:
     """Every generated page: its path under ``docs/generated/`` and its text."""
     return {
@@ -129,6 +137,7 @@ def pages() -> dict[str, str]:
         "cli.md": _command_line(),
         "coverage.md": _coverage(),
         "mutants.md": _mutants(),
+        "certificates.md": _certificates(),
     }
 
 

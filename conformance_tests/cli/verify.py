@@ -24,6 +24,7 @@ examples:
   tutti-hal verify shard1 shard2 shard3      all shards of one run
   tutti-hal verify DIR --as hardware         a run on a simulated SDK, or on the CPU's engine, is refused
   tutti-hal verify DIR --fresh               a package of another product than the installed one is refused
+  tutti-hal verify --submission host/emulated-2031-12-31     would the registry take it? What is wrong is named
   tutti-hal verify DIR --json
 
 exit: 0 verified, or verified and stale; 1 refused; 2 wrong usage, or no package.
@@ -55,6 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="refuse a package of another product than the installed one"
     )
+    parser.add_argument(
+        "--submission", action="store_true", help="check one package as the registry does (docs/submitting.md)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -68,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
     from tutti_hal.conformance_tests.package.verification import verify
 
     try:
+        if args.submission:
+            return _submission(args)
         found = verify(args.folders, cases=args.cases, provenances=args.provenances, fresh=args.fresh)
     except ConformanceError as error:
         print(f"tutti-hal verify: {error}", file=sys.stderr)
@@ -77,6 +83,25 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(found)
     return 1 if found.refusals else 0
+
+
+def _submission(args: argparse.Namespace) -> int:
+    from tutti_hal.conformance_tests.package.submission import check_submission
+
+    if len(args.folders) != 1 or args.cases:
+        print("tutti-hal verify: --submission takes one package, without --cases", file=sys.stderr)
+        return 2
+    found = check_submission(args.folders[0])
+    if args.json:
+        certificate = found.certificate.to_json() if found.certificate else None
+        table = {"schema": 1, "fit": not found.problems, "problems": list(found.problems)}
+        print(json.dumps({**table, "certificate": certificate}, indent=1))
+    elif (one := found.certificate) is not None:
+        print(f"fit for the registry: {one.folder}: {one.level}, {one.provenance}")
+    else:
+        for problem in found.problems:
+            print(f"not fit: {problem}")
+    return 1 if found.problems else 0
 
 
 def _print(found: Verification) -> None:

@@ -35,9 +35,6 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 RUNTIME = "runtime"
 
-#: What is built, and so differs from machine to machine without any source being another.
-BUILT = ("lib/", "aot/")
-
 #: Modules that judge and run what a case says, and say nothing of their own. Those of today are used for every package.
 _FRAME = frozenset(
     f"tutti_hal.conformance_tests.{name}"

@@ -24,8 +24,9 @@ from tutti_hal.conformance_tests.package.packing import unpacked
 from tutti_hal.conformance_tests.package.parsed import Parsed, parse_files
 from tutti_hal.conformance_tests.package.rejudged import rejudge
 from tutti_hal.conformance_tests.package.shards import join
-from tutti_hal.conformance_tests.package.staleness import BUILT, Stale, describe, moved
+from tutti_hal.conformance_tests.package.staleness import Stale, describe, moved
 from tutti_hal.conformance_tests.session import Session, certifies, provenance
+from tutti_hal.product import BUILT
 from tutti_hal.profile import parse
 
 

@@ -62,8 +62,25 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "devices": list(candidate.found_archs),
         "sdk": candidate.sdk,
         "package": candidate.package,
-        # No certificate is kept in this version: a level is passed only where a report of a run says so.
-        "level_passed": None,
+        "level_passed": _level_passed(candidate.vendor),
+    }
+
+
+def _level_passed(vendor: str) -> dict[str, Any] | None:
+    """The vendor's newest certificate: level, on what it was run, when, and whether the product is another since."""
+    from tutti_hal.certificates import read_index
+
+    found = read_index().last(vendor)
+    if found is None:
+        return None
+    return {
+        "level": found.level,
+        "provenance": found.provenance,
+        "archs": list(found.archs),
+        "date": found.date,
+        "suite": found.suite,
+        "commit": found.commit,
+        "stale": found.is_stale(),
     }
 
 
@@ -100,6 +117,12 @@ def run(args: argparse.Namespace) -> int:
     return 1 if refusal is not None and refusal["id"] != ProfileAmbiguous.id else 0
 
 
+def _passed(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "none yet"
+    return f"{found['level']}, {found['provenance']}, {found['date']}{', stale' if found['stale'] else ''}"
+
+
 def _print(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -112,7 +135,14 @@ def _print(report: dict[str, Any]) -> None:
     for row in report["candidates"]:
         usable = "no" if not row["usable"] else "when named" if row["needs_naming"] else "yes"
         archs = "\n".join(f"{arch} (here)" if arch in row["devices"] else arch for arch in row["archs"])
-        cells = (row["vendor"], usable, row["kind"] or "-", archs or "-", row["sdk"] or "-", "none yet")
+        cells = (
+            row["vendor"],
+            usable,
+            row["kind"] or "-",
+            archs or "-",
+            row["sdk"] or "-",
+            _passed(row["level_passed"]),
+        )
         table.add_row(*(escape(cell) for cell in cells), end_section=True)
     console.print(table)
     pin, refusal = report["pinned"], report["refusal"]

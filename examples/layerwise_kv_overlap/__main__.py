@@ -185,7 +185,12 @@ def summary(
 
 def show(result: dict[str, Any]) -> None:
     """The table for people."""
-    print(f"{result['profile']}; {result['drives']}; {result['shape']}, tensors of {result['tensor_bytes']:,} bytes")
+    shape = result["shape"]
+    print(f"{result['profile']}; {result['drives']}")
+    print(
+        f"{shape['layers']} layers, {shape['chunks']} chunks: {shape['hits']} read, {shape['misses']} written;"
+        f" of each in a layer {shape['tensors']} of {result['tensor_bytes']:,} bytes"
+    )
     print("layer   read MB  write MB   read ms  write ms  compute ms  wait ms")
     for row in result["layers"]:
         print(

@@ -196,7 +196,7 @@ def _run_storage(args: argparse.Namespace) -> int:
         if "not_run" in one:
             opens.append((f"{one['files']:,} files", "not run", one["not_run"]))
         else:
-            said = f"ms; open() in a loop {one['open_loop_ms']:.1f} ms, {one['loop_over_batch']:.2f} of it"
+            said = f"ms; open() in a loop {one['open_loop_ms']:.1f} ms, {one['loop_over_batch']:.1f} times as long"
             opens.append((f"{one['files']:,} files", f"{one['open_batch_ms']:.1f}", said))
     pool, submit, moved = result["registration"], result["submit"], result["throughput"]
     terminal.table(

@@ -105,7 +105,8 @@ def _stat(args: argparse.Namespace, device: FileDevice) -> int:
         "notes": list(status.notes),
     }
     width = max(map(len, summary))
-    _say(args, summary, [f"{name.replace('_', ' '):<{width}}  {value}" for name, value in summary.items()])
+    told = {**summary, "notes": "; ".join(status.notes) or "none"}
+    _say(args, summary, [f"{name.replace('_', ' '):<{width}}  {value}" for name, value in told.items()])
     return 0
 
 

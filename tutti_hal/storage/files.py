@@ -52,10 +52,18 @@ class FileResolver:
     Args:
         served: drives by whose bytes they have.
         stack: what tells of devices below devices.
+        direct: file systems (st_dev, type) on which a read past the page cache has been seen to work; grows. Whether a
+            file is open past it is looked at each time.
     """
 
-    def __init__(self, served: Mapping[BlockSource, Place], stack: BlockStack | None = None) -> None:
+    def __init__(
+        self,
+        served: Mapping[BlockSource, Place],
+        stack: BlockStack | None = None,
+        direct: set[tuple[int, int]] | None = None,
+    ) -> None:
         self._served, self._stack = served, stack or BlockStack()
+        self._direct = set() if direct is None else direct
 
     def resolve_all(self, wanted: Sequence[Wanted]) -> list[Leaf | TargetError]:
         """The extents of files, each on the drives that have its bytes; or why that file cannot be used.
@@ -159,11 +167,14 @@ class FileResolver:
 
     def _look_at_filesystem(self, wanted: Wanted, fd: int, device: int) -> list[Stretch]:
         doing = wanted.uri.doing
-        check_filesystem(doing, filesystem_type(fd))
+        magic = filesystem_type(fd)
+        check_filesystem(doing, magic)
         number = os.major(device), os.minor(device)
         check_mount(doing, number)
         stretches = self._stack.route(doing, BlockSource("device", *number), self._served)
-        _check_direct(doing, wanted.path, fd)
+        if (device, magic) not in self._direct:
+            _check_direct(doing, wanted.path, fd)
+            self._direct.add((device, magic))
         return stretches
 
 

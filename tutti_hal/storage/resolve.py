@@ -25,6 +25,7 @@ class Resolvers:
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = {place.drive.name: place for place in places}
         self._sources = {source: place for place in places if (source := place.drive.source) is not None}
+        self._direct: set[tuple[int, int]] = set()
 
     def resolve_all(self, texts: Sequence[str]) -> list[Resolved | StorageError]:
         """What URIs lead to, each for itself: one that leads nowhere fails alone.
@@ -42,7 +43,7 @@ class Resolvers:
                 uris[index] = uri
             except StorageError as error:
                 found[index] = error
-        files = FileResolver(self._sources).resolve_all(wanted)
+        files = FileResolver(self._sources, direct=self._direct).resolve_all(wanted)
         try:
             at = 0
             for index, one in enumerate(uris):

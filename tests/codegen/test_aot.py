@@ -277,3 +277,22 @@ def test_a_wheel_pinned_to_cuda(tmp_path: Path) -> None:
     plain = _wheel(tree, tmp_path / "plain", None)
     with zipfile.ZipFile(plain) as archive:
         assert not [name for name in archive.namelist() if "pinned.json" in name or "/aot/" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_wheel_pinned_to_one_arch_of_hip(tmp_path: Path) -> None:
+    """Code objects of that GPU, by what their headers say: the machine, and in its flags the processor."""
+    if shutil.which("clang++-19") is None or shutil.which("ld.lld-19") is None:
+        pytest.skip("needs clang-19 and lld-19")
+    wheel = _wheel(_tree(tmp_path / "tree"), tmp_path / "pinned", "hip:gfx942")
+    with zipfile.ZipFile(wheel) as archive:
+        pinned = json.loads(archive.read("tutti_hal/pinned.json"))
+        objects = {name: archive.read(name) for name in archive.namelist() if name.endswith(".hsaco")}
+    assert pinned["aot"]["archs"] == ["gfx942"]
+    assert {"ring", "store", "device_controller"} <= {Path(name).stem for name in objects}
+    for name, image in objects.items():
+        assert name.startswith("tutti_hal/aot/hip/gfx942/")
+        assert image[:5] == b"\x7fELF\x02"
+        machine, flags = int.from_bytes(image[18:20], "little"), int.from_bytes(image[48:52], "little")
+        assert (machine, flags & 0xFF) == (224, 0x4C), name

@@ -98,13 +98,15 @@ class SimulatedBackend(Backend):
 
 def at_root(record: Record, root: Path) -> Record:
     """The record with ``root`` in place of every SDK root, and of every compiler that lies elsewhere."""
-    chain = record.toolchain
+    chain, rtc = record.toolchain, record.toolchain.rtc
+    if rtc is not None:
+        rtc = replace(rtc, libraries=tuple(str(root / sub / name) for name in rtc.libraries for sub in record.sdk.lib))
     drivers = tuple(str(root / sub / driver) for driver in chain.drivers for sub in chain.subdirs)
     return replace(
         record,
         kind="simulated",
         sdk=replace(record.sdk, env=(), default=(str(root),)),
-        toolchain=replace(chain, driver_env=(), drivers=drivers),
+        toolchain=replace(chain, driver_env=(), drivers=drivers, rtc=rtc),
     )
 
 

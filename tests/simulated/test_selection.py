@@ -45,6 +45,19 @@ def test_nothing_differs_but_the_root(vendor: str) -> None:
     assert str(profile) == f"{vendor}-sim:{profile.arch}"
 
 
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_a_run_time_compiler_of_the_machine_is_not_taken(vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tutti_hal.toolchain import rtc
+
+    own = next(one.backend for one in discover() if one.name == vendor and one.backend).record.toolchain.rtc
+    assert own is not None
+    monkeypatch.setattr("ctypes.util.find_library", lambda stem: f"lib{stem}.so")
+    profile, tried = select(f"{vendor}-sim"), list[str]()
+    rtc.find(profile.record, tried)
+    assert tried
+    assert all(Path(place).is_relative_to(profile.simulated_root or "/nowhere") for place in tried)
+
+
 def test_arch_and_version_are_chosen_by_name() -> None:
     profile = select("musa-sim:mp_22@4.3.3")
     assert (profile.arch, profile.sdk, profile.record.archs[profile.arch].wave_width) == ("mp_22", "4.3.3", 128)

@@ -35,6 +35,8 @@ def find(record: Record, tried: list[str]) -> Path | None:
                 tried.append(str(place / folder / name))
                 if (place / folder / name).is_file():
                     return place / folder / name
+        if Path(name).is_absolute():
+            continue  # that one and no other
         stem = re.sub(r"^lib|\.so.*$", "", name)
         tried.append(f"{name} of the loader")
         if find_library(stem) == name:

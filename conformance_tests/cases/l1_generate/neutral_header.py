@@ -65,7 +65,13 @@ _GUARDS = (
 )
 
 
-@case("generate/neutral_header", level="L1", clauses=("generate.header.vendor_neutral",), per=Per.VENDOR)
+@case(
+    "generate/neutral_header",
+    level="L1",
+    clauses=("generate.header.vendor_neutral",),
+    per=Per.VENDOR,
+    budget_s=60.0,  # a rendering of each arch of each vendor: seconds, and more on a machine with other work
+)
 def neutral_header(run: Run) -> Observations:
     """The neutral header of every arch of the vendor, and of every other vendor that is installed."""
     from tutti_hal.backend import discover

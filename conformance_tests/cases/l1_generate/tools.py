@@ -33,7 +33,8 @@ def missing_compiler(run: Run) -> Observations:
 
     root = template_root(run, "templates", {"planted.cu.j2": _PLAIN})
     record = run.profile.record
-    chain = replace(record.toolchain, drivers=_DRIVERS, driver_env=(_VARIABLE,), subdirs=("bin", "tools"))
+    # Nor is there one that compiles at run time, which a machine may have beside the SDK.
+    chain = replace(record.toolchain, drivers=_DRIVERS, driver_env=(_VARIABLE,), subdirs=("bin", "tools"), rtc=None)
     without = replace(record, toolchain=chain, sdk=replace(record.sdk, env=(), default=(str(run.scratch),)))
     profile = replace(run.profile, record=without)
     run.closing.callback(os.environ.pop, _VARIABLE, None)

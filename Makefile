@@ -98,8 +98,8 @@ certify: $(DEV) ## the conformance suite on HOST, whole, with its evidence judge
 	@$(PY) -m tutti_hal certify --profile host --out out/evidence --force
 	@$(PY) -m tutti_hal verify out/evidence
 
-registry: $(DEV) ## certify PROFILES (host) whole, each within LIMIT seconds (1800), and enter what passes into the registry
-	@for p in $(or $(PROFILES),host); do $(PY) -m tutti_hal certify --profile $$p --time-limit $(or $(LIMIT),1800) --out out/registry/$$p --force || true; \
+registry: $(DEV) ## certify PROFILES (host) whole, each within LIMIT seconds (1800; RESUME=--resume goes on), and enter what passes into the registry
+	@for p in $(or $(PROFILES),host); do $(PY) -m tutti_hal certify --profile $$p --time-limit $(or $(LIMIT),1800) --out out/registry/$$p $(or $(RESUME),--force) || true; \
 	  $(PY) -m tutti_hal.conformance_tests.package.registry add out/registry/$$p || exit 1; done
 
 sims: $(DEV) ## a slice of the suite on the simulated MUSA, MACA and HIP, with its evidence judged again

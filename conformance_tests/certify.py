@@ -111,6 +111,7 @@ def certify(
     *,
     waivers: tuple[Waiver, ...] = (),
     environment: Mapping[str, object] | None = None,
+    kept: Mapping[str, Outcome] | None = None,
     on_start: Callable[[Instance], None] | None = None,
     on_end: OnEnd | None = None,
 ) -> Session:
@@ -120,6 +121,7 @@ def certify(
         prepared: what to run.
         waivers: as loaded; expired ones cover nothing.
         environment: facts about the machine to keep with the session.
+        kept: instance id -> outcome of what an earlier part of the run has had; it is not run again, only judged.
         on_start: called when an instance starts.
         on_end: called when it was judged.
 
@@ -137,7 +139,11 @@ def certify(
         if on_end is not None:
             on_end(instance, outcome, judge(instance, outcome, facts[instance.arch], terms))
 
-    outcomes, watched = run_instances(options, facts, terms, instances, on_start=on_start, on_end=ended)
+    before = kept or {}
+    left = tuple(one for one in instances if one.id not in before)
+    fresh, watched = run_instances(options, facts, terms, left, on_start=on_start, on_end=ended)
+    outcomes = {one.id: found for one in instances if (found := before.get(one.id) or fresh.get(one.id)) is not None}
+    watched = {**watched, "resumed": len(before)} if before else watched
     judgements = {one.id: judge(one, outcomes.get(one.id), facts[one.arch], terms) for one in instances}
     return Session(
         options=options,

@@ -41,6 +41,12 @@ class PackageUnwritable(ConformanceError):
     id = "TT-CONFORMANCE-PACKAGE-UNWRITABLE"
 
 
+class NothingToResume(ConformanceError):
+    """A run that was to go on has left no journal, or one of other options or another product."""
+
+    id = "TT-CONFORMANCE-NOTHING-TO-RESUME"
+
+
 class NotAPackage(ConformanceError):
     """A folder that was to be verified or compared is not a package. ``verify`` and ``compare`` leave with 2."""
 

@@ -15,6 +15,8 @@ from tutti_hal.spec.tables import LEVELS
 if TYPE_CHECKING:
     from tutti_hal.cli.terminal import Terminal
     from tutti_hal.conformance_tests.case import Instance
+    from tutti_hal.conformance_tests.certify import Prepared
+    from tutti_hal.conformance_tests.journal import Journal
     from tutti_hal.conformance_tests.judgement import Judgement
     from tutti_hal.conformance_tests.outcome import Outcome
     from tutti_hal.conformance_tests.session import RunOptions, Session
@@ -27,6 +29,7 @@ examples:
   tutti-hal certify --profile host --quick --out DIR      a minute's look, with the evidence; then: tutti-hal verify DIR
   tutti-hal certify --profile host --level L3             everything up to and including L3
   tutti-hal certify --profile host --case 'prim/*' --seed 7
+  tutti-hal certify --profile host --out DIR --resume     go on where such a run was stopped
   tutti-hal certify --profile host --ablate no-ballot     the same device without one of its abilities
   tutti-hal certify --profile host --self-test --sample 20   break the product in 20 ways: the suite must notice each
 
@@ -73,6 +76,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="write the package: observations, verdicts, report, hashes"
     )
     out.add_argument("--force", action="store_true", help="with --out: replace an older package")
+    out.add_argument(
+        "--resume", action="store_true", help="with --out: go on where a run stopped, of the same options and product"
+    )
     out.add_argument("--json", action="store_true", help="one JSON object on standard output instead of text")
     test = parser.add_argument_group("the suite's own test")
     test.add_argument(
@@ -125,11 +131,19 @@ def _run(args: argparse.Namespace) -> int:
         return 2
     terminal = Terminal(quiet=args.json)
     if args.out is not None:
+        from tutti_hal.conformance_tests.journal import Journal
+        from tutti_hal.conformance_tests.outcome import End
         from tutti_hal.conformance_tests.package.writer import check_target, write_package
 
-        check_target(args.out, force=args.force)
+        force = args.force or args.resume
+        check_target(args.out, force=force)
         session = _session(args, options, terminal)
-        write_package(args.out, session, force=args.force)
+        write_package(args.out, session, force=force)
+        if not any(outcome.end is End.NOT_RUN for outcome in session.outcomes.values()):
+            Journal(args.out, session.options).end()
+    elif args.resume:
+        print("tutti-hal certify: --resume belongs to --out", file=sys.stderr)
+        return 2
     else:
         session = _session(args, options, terminal)
     if args.json:
@@ -188,16 +202,29 @@ def _session(args: argparse.Namespace, options: RunOptions, terminal: Terminal) 
 
         waivers = load_waivers(args.waivers, load_spec(), catalogue(options.subject.cases))
     prepared = prepare(options)
+    journal = _journal(args, prepared)
+    kept = journal.kept() if journal and args.resume else {}
+    if journal and not args.resume:
+        journal.begin()
+    left = len(prepared.instances) - len(kept)
     seen = {"red": 0}
-    with terminal.progress("certify", len(prepared.instances), "cases") as advance:
+    with terminal.progress("certify", left, "cases") as advance:
 
-        def ended(_instance: Instance, _outcome: Outcome, judgement: Judgement) -> None:
+        def ended(_instance: Instance, outcome: Outcome, judgement: Judgement) -> None:
+            if journal:
+                journal.note(outcome)
             seen["red"] += judgement.blocks
             advance(1, f"{seen['red']} red" if seen["red"] else "")
 
         # Only a package keeps the facts, and to ask every compiler for its version takes a while.
         environment = collect() if args.out is not None else {}
-        return certify(prepared, waivers=waivers, environment=environment, on_end=ended)
+        return certify(prepared, waivers=waivers, environment=environment, kept=kept, on_end=ended)
+
+
+def _journal(args: argparse.Namespace, prepared: Prepared) -> Journal | None:
+    from tutti_hal.conformance_tests.journal import Journal
+
+    return Journal(args.out, prepared.options) if args.out is not None else None
 
 
 def _red(session: Session) -> bool:

@@ -59,6 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--submission", action="store_true", help="check one package as the registry does (docs/submitting.md)"
     )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="write the report as it was worked out again, with what is stale"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -78,6 +81,11 @@ def run(args: argparse.Namespace) -> int:
     except ConformanceError as error:
         print(f"tutti-hal verify: {error}", file=sys.stderr)
         return 2
+    if args.report and found.session is not None and not found.refusals:
+        from tutti_hal.conformance_tests.report.html import render
+
+        page = render(found.session, [("stale", line) for line in found.how_stale])
+        args.report.write_text(page, encoding="utf-8")
     if args.json:
         print(json.dumps(found.to_json(), indent=1))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
 _TEMPLATE = "page.html.j2"
 
 
-def render(session: Session) -> str:
+def render(session: Session, notes: Sequence[tuple[str, str]] = ()) -> str:
     """The report of a run: a function of the session alone, so that `verify` has it too.
 
     A browser is told to run no script and to apply no style but the page's own, each named by its hash, so what slips
     into a log stays text.
+
+    Args:
+        session: the run.
+        notes: (mark, sentence) of what came after it, such as that it is stale; they stand first among its marks.
 
     Returns:
         An HTML document. It needs no script to be read, and loads nothing.
@@ -45,7 +50,7 @@ def render(session: Session) -> str:
         options=session.options,
         certifies=certifies(session),
         provenance=provenance(session),
-        marks=content.marks(session.options),
+        marks=(*notes, *content.marks(session.options)),
         rungs=content.rungs(session),
         total=Counter(one.verdict for one in session.judgements.values()),
         next=content.what_next(session, found),

@@ -128,6 +128,12 @@ def test_a_case_that_changed_is_not_judged_again(good_package: Path, today: Toda
     assert found.session.judgements[ID].verdict == "NOT_TESTED"
     assert found.session.judgements[ID].blocks
     assert any("not judged again: 1 of 1" in line for line in found.how_stale)
+    page = good_package.parent / "again.html"
+    assert main(["verify", str(good_package), "--report", str(page)]) == 0
+    text = page.read_text()
+    assert "<strong>stale</strong> <span>product.json: 1 product file changed since (cases 1)</span>" in text
+    assert f"not judged again: its case changed since ({CASE})"[:60] in text
+    page.unlink()
 
 
 def test_a_case_changes_with_what_it_imports() -> None:

@@ -46,7 +46,7 @@ GATES = (
     Gate("lint", 60, ("make", "lint"), "ruff, clang-format"),
     Gate("types", 120, ("make", "types"), "mypy --strict on the package as installed"),
     Gate("test", 1080, ("make", "test"), "unit, property and quick conformance tests"),
-    Gate("test-suite", 480, ("make", "test-suite"), "tests of the conformance suite itself"),
+    Gate("test-suite", 660, ("make", "test-suite"), "tests of the conformance suite itself"),
     Gate(
         "compile-matrix",
         300,

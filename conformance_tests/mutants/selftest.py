@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 import time
@@ -38,8 +39,9 @@ from tutti_hal.toolchain import cache
 #: A case that killed nothing is tried alone on at most so many mutants more.
 SECOND_LOOKS = 12
 
-#: At first a mutant gets the cases that are likely to kill it, so many seconds of them; all of them when those did not.
-FIRST_LOOK_S = 0.5
+#: A mutant gets the cases that are likely to kill it, so many seconds of them; then, when all had their turn, more of
+#: them; and all of them when those did not. Who lives costs the most, and waits until the others have shown who kills.
+LOOKS_S = (0.5, 4.0)
 
 #: What a worker that hangs on a mutant gets for its last words, which nobody reads.
 _GRACE_S = 0.1
@@ -210,31 +212,25 @@ def _history(ledger: Ledger, mutants: Sequence[Mutant]) -> Likely:
 
 def _try_all(bench: Bench, mutants: Sequence[Mutant], jobs: int, on_mutant: OnMutant) -> list[Result]:
     """The results, in the mutants' order. Most die at once; what does not waits until those have shown who kills."""
+    ended: dict[str, Result] = {}
 
-    def look(mutant: Mutant) -> Result | None:
-        found = try_mutant(bench, mutant, first_s=FIRST_LOOK_S)
-        if not found.verdict:
-            return None
-        on_mutant(found)
-        return found
-
-    def run(pair: tuple[Mutant, Result | None]) -> Result:
-        mutant, known = pair
-        if known is not None:
-            return known
-        found = try_mutant(bench, mutant)
-        on_mutant(found)
-        return found
+    def look(mutant: Mutant, first_s: float | None) -> None:
+        found = try_mutant(bench, mutant, first_s=first_s)
+        if found.verdict or first_s is None:
+            on_mutant(found)
+            ended[mutant.id] = found
 
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            looked = list(pool.map(look, mutants))
-            return list(pool.map(run, zip(mutants, looked, strict=True)))
+            for first_s in (*LOOKS_S, None):
+                left = [one for one in mutants if one.id not in ended]
+                list(pool.map(look, left, itertools.repeat(first_s)))
         except BaseException:
             # Waits for no trial: its worker dies, and it ends.
             bench.shop.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+    return [ended[one.id] for one in mutants]
 
 
 def _second_look(bench: Bench, tested: Sequence[Result], jobs: int) -> dict[str, str]:

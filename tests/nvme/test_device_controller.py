@@ -309,13 +309,13 @@ def test_while_it_serves_nothing_is_made_or_given_back(controller: DeviceControl
         ):
             with pytest.raises(DeviceControllerServing):
                 refused()
-        # What is dropped, or closed, waits for the kernel's end, and nobody waits for it.
+        # What is dropped, or closed, waits for the kernel's end, and nobody waits for it: that would take LIMIT_S.
         begin = time.monotonic()
         controller.device.allocate(4096)
         controller.device.allocate(4096).close()
         gc.collect()
         memory.write(0, b"x" * 4096)
-        assert time.monotonic() - begin < LIMIT_S / 4
+        assert time.monotonic() - begin < LIMIT_S * 3 / 4
     memory.close()
     assert not controller.device.holds_releases
 
@@ -326,7 +326,7 @@ def test_it_stops_soon_and_ends_by_itself(device: Device) -> None:
         begin = time.monotonic()
         with controller.serve():
             pass
-        assert time.monotonic() - begin < LIMIT_S / 4
+        assert time.monotonic() - begin < LIMIT_S * 3 / 4
     short = DeviceControllerOptions(blocks=1, threads=32, limit_ns=50_000_000)
     with DeviceController(device, 64, short) as controller:
         Line(controller)

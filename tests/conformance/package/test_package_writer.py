@@ -139,8 +139,8 @@ def test_the_product_is_every_installed_file() -> None:
 
 
 def test_a_backend_from_elsewhere_is_part_of_the_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tutti_hal import product as module
     from tutti_hal.backend import API_VERSION, Backend, Descriptor, Finding, Probe
-    from tutti_hal.conformance_tests.package import product as module
 
     (tmp_path / "vendor.yaml").write_text("x")
     backend = Backend(Descriptor("acme", API_VERSION, tmp_path, "acme", lambda: Probe(False, "none")))

@@ -10,6 +10,10 @@ from tutti_hal.conformance_tests.rig import BLOCK, Rig, drive
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
+#: In real time a machine may stop a lane between any two of its steps, and then few are in flight: the clause is about
+#: many. A ring that does not share its doorbells does so in no trip.
+_TRIES = 4
+
 
 @case(
     "ring/doorbell.coalesced",
@@ -20,37 +24,43 @@ from tutti_hal.conformance_tests.seen import Seen
 def coalesced(run: Run) -> Observations:
     """With a deep queue in flight, one doorbell covers many commands, and each covers something new."""
     # Every lane has a burst of eight, and every lane gets its turn: with so many in flight the clause binds.
-    for _ in run.schedules(1, policy="fair"):
-        with Rig(run, {"depth": 64, "lanes": 32, "block": 32, "batch_limit": 512}, data_bytes=256 * BLOCK) as rig:
-            trip = round_trip(rig, 256)
-    return {"trip": trip}
+    sizes = {"depth": 64, "lanes": 32, "block": 32, "batch_limit": 512}
+    trips = []
+    for _ in range(1 if run.world is not None else _TRIES):
+        for _ in run.schedules(1, policy="fair"):
+            with Rig(run, sizes, data_bytes=256 * BLOCK) as rig:
+                trips.append(round_trip(rig, 256))
+    return {"trips": trips}
 
 
 @coalesced.judge
 def _(seen: Seen) -> None:
-    one, half = seen["trip"], 32
-    ring, [queue] = one["counted"]["ring"], one["counted"]["queues"]
-    judge_counts(seen, "ring.doorbell.increases", one)
-    seen.equal("ring.doorbell.increases", "doorbells outside a queue", one["counted"]["drives"][0]["bad_doorbells"], 0)
-    if seen.facts.simulated:
-        # A world loses no write to a register.
-        found, wanted = [queue["sq_doorbells"], queue["cq_doorbells"]], [ring["doorbells"], ring["cq_doorbells"]]
-        seen.equal("ring.doorbell.increases", "doorbells that the drive saw, each another value", found, wanted)
+    few = []
+    for one in seen["trips"]:
+        ring, [queue] = one["counted"]["ring"], one["counted"]["queues"]
+        judge_counts(seen, "ring.doorbell.increases", one)
+        bad = one["counted"]["drives"][0]["bad_doorbells"]
+        seen.equal("ring.doorbell.increases", "doorbells outside a queue", bad, 0)
+        if seen.facts.simulated:
+            # A world loses no write to a register.
+            found, wanted = [queue["sq_doorbells"], queue["cq_doorbells"]], [ring["doorbells"], ring["cq_doorbells"]]
+            seen.equal("ring.doorbell.increases", "doorbells that the drive saw, each another value", found, wanted)
+        seen.holds(
+            "ring.cq.doorbell_in_time",
+            "one doorbell for each half of the completion queue at least",
+            ring["cq_doorbells"] >= ring["completions"] // 32,
+            ring["cq_doorbells"],
+            ring["completions"],
+        )
+        few.append(0 < queue["sq_doorbells"] <= ring["commands"] // 8)
     # Threads poll their registers: there the drive counts at least what mattered to it, and the clause is about that.
-    most = ring["commands"] // 8
+    rung = [one["counted"]["queues"][0]["sq_doorbells"] for one in seen["trips"]]
     seen.holds(
         "ring.doorbell.coalesced",
         "doorbells are at most an eighth of the commands, as the drive counts them",
-        0 < queue["sq_doorbells"] <= most,
-        queue["sq_doorbells"],
-        ring["commands"],
-    )
-    seen.holds(
-        "ring.cq.doorbell_in_time",
-        "one doorbell for each half of the completion queue at least",
-        ring["cq_doorbells"] >= ring["completions"] // half,
-        ring["cq_doorbells"],
-        ring["completions"],
+        any(few),
+        rung,
+        seen["trips"][0]["counted"]["ring"]["commands"],
     )
 
 

@@ -67,7 +67,7 @@ GATES = (
         (PYTHON, "-m", "tutti_hal.conformance_tests.campaign", "--commands", "100000"),
         "100,000 commands of random workloads with random faults against the reference model",
     ),
-    Gate("mutants", 420, ("make", "self-test"), "20 mutants of the product, each noticed"),
+    Gate("mutants", 600, ("make", "self-test"), "20 mutants of the product, each noticed"),
     Gate("sanitizers", 480, (PYTHON, ".ci/sanitizers.py"), "native code under ASan+UBSan and TSan"),
     Gate("fuzz", 120, ("make", "fuzz-quick"), "the software controller under libFuzzer for 30 s", _no_libfuzzer),
     Gate("wheel", 180, (PYTHON, ".ci/wheel.py"), "sdist, wheel from the sdist, the demo in a clean environment"),

@@ -66,10 +66,10 @@ def known(product: Mapping[str, Any]) -> Known:
     root = _root()
     if root is None:
         return Known(False, f"{at}, by its own word: there is no history here to look it up in", commit)
-    if _git(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
-        shallow = (_git(root, "rev-parse", "--is-shallow-repository") or b"").strip() != b"false"
+    if git(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
+        shallow = (git(root, "rev-parse", "--is-shallow-repository") or b"").strip() != b"false"
         return Known(False, f"{at}, by its own word: the history here has no such commit", commit, not shallow)
-    if _git(root, "merge-base", "--is-ancestor", commit, "HEAD") is None:
+    if git(root, "merge-base", "--is-ancestor", commit, "HEAD") is None:
         return Known(False, f"{at}, which is not in the history of what is installed", commit, True)
     then = _files(root, commit)
     if then is None:
@@ -85,20 +85,20 @@ def known(product: Mapping[str, Any]) -> Known:
 def same_native(commit: str) -> bool:
     """Whether the sources of the native library are today those of a commit."""
     root = _root()
-    return root is not None and _git(root, "diff", "--quiet", commit, "--", *_NATIVE) is not None
+    return root is not None and git(root, "diff", "--quiet", commit, "--", *_NATIVE) is not None
 
 
 def _root() -> Path | None:
     folder = Path(tutti_hal.__file__).parent
-    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
+    if git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    top = _git(folder, "rev-parse", "--show-toplevel")
+    top = git(folder, "rev-parse", "--show-toplevel")
     return Path(os.fsdecode(top).strip()) if top else None
 
 
 def _files(root: Path, commit: str) -> dict[str, str] | None:
     """Name in the product -> SHA-256, of a commit."""
-    packed = _git(root, "archive", "--format=tar", commit, *(room.rstrip("/") for room in _ROOMS))
+    packed = git(root, "archive", "--format=tar", commit, *(room.rstrip("/") for room in _ROOMS))
     if packed is None:
         return None
     found: dict[str, str] = {}
@@ -115,7 +115,8 @@ def _files(root: Path, commit: str) -> dict[str, str] | None:
     return found
 
 
-def _git(folder: Path, *words: str) -> bytes | None:
+def git(folder: Path, *words: str) -> bytes | None:
+    """What git says of a checkout; None where it fails, is not there or takes longer than a minute. Writes nothing."""
     # GIT_OPTIONAL_LOCKS: looking at a checkout must not write into it.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:

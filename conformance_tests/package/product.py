@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -11,12 +9,10 @@ from typing import Any
 
 import tutti_hal
 from tutti_hal import __version__
+from tutti_hal.conformance_tests.package.history import git
 from tutti_hal.product import file_sums as file_sums
 from tutti_hal.product import product_files as product_files
 from tutti_hal.product import sums_digest as sums_digest
-
-#: Seconds after which git is taken for hung.
-_GIT_LIMIT_S = 10.0
 
 
 def product(vendor: str, extra_cases: Sequence[str] = ()) -> dict[str, Any]:
@@ -52,27 +48,9 @@ def case_sums(paths: Sequence[str]) -> dict[str, str]:
 def source() -> dict[str, Any] | None:
     """Commit of the checkout that the package is run from, and whether files differ from it; None for a wheel."""
     folder = Path(tutti_hal.__file__).parent
-    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
+    if git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
+    commit, changes = git(folder, "rev-parse", "HEAD"), git(folder, "status", "--porcelain", "--untracked-files=no")
     if commit is None or changes is None:
         return None
-    return {"commit": commit, "changed": bool(changes)}
-
-
-def _git(folder: Path, *words: str) -> str | None:
-    # GIT_OPTIONAL_LOCKS: looking at a checkout must not write into it.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words],
-            capture_output=True,
-            text=True,
-            timeout=_GIT_LIMIT_S,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+    return {"commit": commit.decode().strip(), "changed": bool(changes)}

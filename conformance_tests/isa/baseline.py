@@ -23,7 +23,7 @@ FIGURES = ("registers", "spill_bytes", "shared_bytes", "local_bytes")
 REGISTER_SHARE, REGISTER_FLOOR = 0.1, 4
 
 #: Kernel sets whose kernels are the suite's own: one without a baseline, or that grew, is only said.
-PROBES = "probe_"
+PROBES = ("probe_", "litmus")
 
 Figures = tuple[int | None, ...]
 

@@ -1,0 +1,142 @@
+"""The judge of litmus cases: what it lets pass, and what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tutti_hal.conformance_tests.case import Case, Instance
+from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, score
+from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, MODELS, SHAPES, key
+from tutti_hal.conformance_tests.judgement import Judgement, judge
+from tutti_hal.conformance_tests.outcome import End, Outcome
+from tutti_hal.conformance_tests.seen import Facts, Seen
+from tutti_hal.conformance_tests.terms import Terms
+from tutti_hal.conformance_tests.verdict import Verdict
+from tutti_hal.spec import load_spec
+
+pytestmark = pytest.mark.suite
+
+_CLAUSE = "prim.fence.publishes"
+_KINDS = {"device": ("hardware", False), "cpu": ("host", False), "world": ("host", True)}
+
+
+def _facts(where: str) -> Facts:
+    kind, simulated = _KINDS[where]
+    return Facts("acme", kind, "one", 32, 32, simulated, {}, {})
+
+
+def _tally(histogram: dict[str, int], **more: Any) -> dict[str, Any]:
+    return {"histogram": histogram, "instances": sum(histogram.values()), **more}
+
+
+def _judged(where: str, shape: str, right: dict[str, Any], twin: dict[str, Any], cpu: str = "x86_64") -> Judgement:
+    """The judgement of a case that observed these tallies."""
+    case = Case("litmus/planted", "L4", (_CLAUSE,), lambda _: {}, doc="planted")
+
+    @case.judge
+    def _(seen: Seen) -> None:
+        score(seen, (_CLAUSE,), shape)
+
+    observed = {"cpu": cpu, "right": right, "twins": {"twin": twin}}
+    outcome = Outcome("litmus/planted", 1, End.OBSERVED, {}, observed, (), (), 0.1)
+    return judge(Instance(case, {}), outcome, _facts(where), Terms(load_spec(), {}, {}))
+
+
+_GOOD = {"0,0": 90, "0,1": 5, "1,1": 5}
+_NOTICED = {"0,0": 90, "1,1": 5, "1,0": NEEDED}
+
+
+def test_a_twin_that_was_noticed_often_enough_lets_the_right_form_pass() -> None:
+    found = _judged("device", "mp", _tally(_GOOD), _tally(_NOTICED))
+    assert found.verdict is Verdict.PASS, found.reason
+
+
+def test_one_forbidden_outcome_fails() -> None:
+    found = _judged("device", "mp", _tally({**_GOOD, "1,0": 1}), _tally(_NOTICED))
+    assert found.verdict is Verdict.FAIL
+    assert "never: a flag is seen and not its data" in found.reason
+    assert "'1,0': 1" in found.reason
+
+
+@pytest.mark.parametrize("who", ["right", "twin"])
+def test_a_histogram_that_leaves_instances_out_fails(who: str) -> None:
+    short = {"right": _tally(_GOOD), "twin": _tally(_NOTICED)}
+    short[who]["instances"] += 1
+    found = _judged("device", "mp", short["right"], short["twin"])
+    assert found.verdict is Verdict.FAIL
+    assert "instances in the histogram" in found.reason
+
+
+def test_an_outcome_that_nobody_stored_fails() -> None:
+    found = _judged("device", "mp", _tally({**_GOOD, "1,7": 1}), _tally(_NOTICED))
+    assert found.verdict is Verdict.FAIL
+    assert "is one that was stored" in found.reason
+
+
+def test_too_few_kills_are_inconclusive_and_block() -> None:
+    found = _judged("device", "mp", _tally(_GOOD), _tally({"0,0": 90, "1,1": 5, "1,0": NEEDED - 1}))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert f"{NEEDED - 1} times" in found.reason
+    assert found.blocks
+
+
+def test_kills_count_for_no_longer_run_than_the_right_form_had() -> None:
+    longer = _tally({"0,0": 397, "1,0": NEEDED})
+    found = _judged("device", "mp", _tally(_GOOD), longer)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "0.8 in the right form's 100" in found.reason
+
+
+def test_a_forbidden_outcome_is_worse_than_a_twin_that_was_not_noticed() -> None:
+    found = _judged("device", "mp", _tally({**_GOOD, "1,0": 1}), _tally({"0,0": 90}))
+    assert found.verdict is Verdict.FAIL
+
+
+def test_a_run_in_which_nobody_saw_anybody_says_nothing() -> None:
+    idle = _tally({"0,0": 50, "0,1": 50})
+    found = _judged("device", "mp", idle, _tally(_NOTICED))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "in none of 100 instances" in found.reason
+    assert _judged("world", "mp", {**idle, "complete": True}, _tally(_NOTICED)).verdict is Verdict.FAIL
+
+
+def test_what_a_declared_model_forbids_to_every_form_is_pruned() -> None:
+    unseen = _tally({"0,0": 90, "1,1": 10})
+    assert _judged("cpu", "mp", _tally(_GOOD), unseen).verdict is Verdict.PASS
+    # Not where no model is declared: another CPU, a device of its own.
+    assert _judged("cpu", "mp", _tally(_GOOD), unseen, cpu="aarch64").verdict is Verdict.INCONCLUSIVE
+    assert _judged("device", "mp", _tally(_GOOD), unseen).verdict is Verdict.INCONCLUSIVE
+    # And not what the model allows: a store buffer is seen on this CPU.
+    assert _judged("cpu", "sb", _tally({"1,1": 9}), _tally({"1,1": 9})).verdict is Verdict.INCONCLUSIVE
+
+
+def test_pruning_excuses_no_forbidden_outcome() -> None:
+    assert _judged("cpu", "mp", _tally({**_GOOD, "1,0": 1}), _tally(_GOOD)).verdict is Verdict.FAIL
+
+
+def test_in_a_world_a_twin_must_be_noticed_and_every_run_be_taken() -> None:
+    every = _tally(_GOOD, complete=True, cuts=0)
+    assert _judged("world", "mp", every, _tally(_NOTICED)).verdict is Verdict.PASS
+    assert _judged("world", "mp", every, _tally({"0,0": 4000})).verdict is Verdict.FAIL
+    cut_short = _tally(_GOOD, complete=False, cuts=0)
+    assert _judged("world", "mp", cut_short, _tally(_NOTICED)).verdict is Verdict.FAIL
+
+
+def test_runs_that_were_cut_are_accounted_for() -> None:
+    every = {**_tally(_GOOD, complete=True, cuts=7), "instances": 107}
+    assert _judged("world", "mp", every, _tally(_NOTICED)).verdict is Verdict.PASS
+    assert _judged("world", "mp", {**every, "cuts": 6}, _tally(_NOTICED)).verdict is Verdict.FAIL
+
+
+def test_the_tables_are_sound() -> None:
+    for name, shape in SHAPES.items():
+        assert not shape.strong & shape.weak, name
+        assert {len(one) for one in shape.strong | shape.weak} == {len(shape.noted)}, name
+        assert shape.weak <= shape.synchronised | {(0, 0)}, name
+    for form, (name, weak) in FORMS.items():
+        assert weak <= SHAPES[name].weak, form
+    for model in MODELS.values():
+        assert model.never <= set(SHAPES)
+    assert key((1, 0)) == "1,0"

@@ -158,6 +158,8 @@ def test_the_grid_counts_what_the_kernels_count(capsys: pytest.CaptureFixture[st
         "512",
         "--rounds",
         "1",
+        "--samples",
+        "0",
     ]
     assert main([*quick, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

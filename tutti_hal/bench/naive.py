@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from pathlib import Path
 
-from tutti_hal.errors import BenchError
-from tutti_hal.paths import templates_dir
+from tutti_hal.bench.variants import Change, changed_templates
 
-#: (template, pattern, instead): each occurs once.
-CHANGES = (
+#: See `Change`.
+CHANGES: tuple[Change, ...] = (
     ("ring.cu.j2", r"RING_BURST = 8;", "RING_BURST = 1;"),
     (
         "ring_submit.j2",
@@ -26,16 +23,4 @@ def naive_templates(folder: Path) -> Path:
     Raises:
         BenchError: a template no longer has the text that is to be changed.
     """
-    root = folder / "templates"
-    shutil.copytree(templates_dir(), root)
-    for name, pattern, instead in CHANGES:
-        path = root / "kernels" / name
-        text, count = re.subn(pattern, instead, path.read_text(encoding="utf-8"))
-        if count != 1:
-            raise BenchError(
-                "make the naive baseline",
-                f"{pattern!r} occurs {count} times in {name}",
-                "Change tutti_hal/bench/naive.py.",
-            )
-        path.write_text(text, encoding="utf-8")
-    return root
+    return changed_templates(folder, CHANGES)

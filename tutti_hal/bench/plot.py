@@ -71,6 +71,45 @@ def draw_link(result: dict[str, Any], path: Path) -> None:
     _save(figure, path)
 
 
+def draw_grid(result: dict[str, Any], path: Path) -> None:
+    """Draws what `measure_grid` returned, with ``machine`` beside it: rates by lanes, two lines a number of queues.
+
+    Raises:
+        PlotError: as `draw`.
+    """
+    check(path)
+    from matplotlib.figure import Figure
+
+    cells = result["cells"]
+    kinds = list(dict.fromkeys((each["layout"], each["order"]) for each in cells))
+    queues = sorted({each["queues"] for each in cells})
+    figure = Figure(figsize=(9, 1 + 3.6 * max(len(kinds), 1)), layout="constrained")
+    for axes, kind in zip(figure.subplots(max(len(kinds), 1), squeeze=False)[:, 0], kinds, strict=False):
+        for number, count in enumerate(queues):
+            mine = [each for each in cells if (each["layout"], each["order"], each["queues"]) == (*kind, count)]
+            colour = f"C{number % 10}"
+            for name, style, rates in (
+                (f"ring, {count} queues", "-", mine),
+                (f"baseline, {count} queues", "--", [each["baseline"] or {"commands_per_s": None} for each in mine]),
+            ):
+                points = [
+                    (cell["lanes"], rate["commands_per_s"])
+                    for cell, rate in zip(mine, rates, strict=True)
+                    if rate["commands_per_s"]
+                ]
+                if points:
+                    axes.plot(*zip(*points, strict=True), marker="o", linestyle=style, color=colour, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_ylabel("commands a second")
+        axes.set_xlabel(f"lanes; {kind[0]}, completions {kind[1]}, depth {result['depth']}")
+        axes.grid(alpha=0.3)
+        if axes.has_data():
+            axes.legend(fontsize=7, ncols=2)
+    figure.suptitle(f"Ring and baseline on {result['device']}, null controller", x=0.01, ha="left", fontsize=10)
+    _save(figure, path)
+
+
 def _save(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=130)

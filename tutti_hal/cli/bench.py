@@ -20,6 +20,7 @@ examples:
   tutti-hal bench ring --profile host --write --time-limit 20 --json
   tutti-hal bench link --json --plot link.svg                   the link, of the profile that TUTTI_PROFILE names
   tutti-hal bench grid --profile host --queues 1,4 --lanes 32 --least 512
+  tutti-hal bench grid --one-lane --reversed --time-limit 180 --plot grid.svg          all of the grid
   tutti-hal bench storage --profile host --files 500 --json
   tutti-hal bench soak --profile host --commands 100000000 --state out/soak.json
 """
@@ -87,7 +88,7 @@ def _configure_link(what: Any) -> None:
 def _configure_grid(what: Any) -> None:
     grid = what.add_parser(
         "grid",
-        help="the ring alone, over the device's null controller: commands a second by queues and lanes",
+        help="the ring alone, over the device's null controller, beside a ring of tickets and locks",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -98,7 +99,7 @@ def _configure_grid(what: Any) -> None:
         type=_numbers,
         default=None,
         metavar="N,N",
-        help="of the ring's kernel (32,256,1024,4096,16384,65536)",
+        help="of the kernels (32,256,1024,4096,16384,65536; with one lane a wave up to 4096)",
     )
     grid.add_argument(
         "--depth", type=whole_number(2, 1 << 16), default=1024, metavar="N", help="entries of a queue (1024)"
@@ -107,9 +108,19 @@ def _configure_grid(what: Any) -> None:
         "--least", type=whole_number(1, 1 << 24), default=16384, metavar="N", help="commands of a launch (16384)"
     )
     grid.add_argument("--rounds", type=whole_number(1, 1000), default=3, metavar="N", help="of each cell (3)")
+    grid.add_argument("--one-lane", action="store_true", help="also with one lane of each wave")
+    grid.add_argument("--reversed", action="store_true", help="also with completions posted last one first")
+    grid.add_argument("--no-baseline", action="store_true", help="the ring only; any depth")
+    grid.add_argument(
+        "--samples", type=whole_number(0, 200), default=200, metavar="N", help="of latencies (200; 0: none are taken)"
+    )
+    grid.add_argument(
+        "--cell-limit", type=whole_number(1, 600), default=5, metavar="S", help="seconds of each ring in a cell (5)"
+    )
     grid.add_argument(
         "--time-limit", type=whole_number(0, 86400), default=45, metavar="S", help="begin no cell behind it (45)"
     )
+    grid.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures (.png .svg .pdf)")
     grid.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
@@ -229,39 +240,79 @@ def _run_storage(args: argparse.Namespace) -> int:
 
 
 def _run_grid(args: argparse.Namespace) -> int:
-    from tutti_hal.bench.grid import LANES, QUEUES, measure_grid
-    from tutti_hal.cli.terminal import Section, Terminal
+    from tutti_hal.bench.grid import QUEUES, GridLoad, measure_grid
     from tutti_hal.machine import benchmark_facts
     from tutti_hal.profile import select
 
-    measured = measure_grid(
-        select(args.profile),
-        time_limit_s=args.time_limit,
+    if args.plot is not None:
+        from tutti_hal.workload.plot import check
+
+        check(args.plot)
+    load = GridLoad(
         rounds=args.rounds,
         queues=args.queues or QUEUES,
-        lanes=args.lanes or LANES,
+        lanes=args.lanes,
         depth=args.depth,
         least=args.least,
+        one_lane=args.one_lane,
+        backwards=args.reversed,
+        baseline=not args.no_baseline,
+        cell_limit_s=args.cell_limit,
+        samples=args.samples,
     )
+    measured = measure_grid(select(args.profile), load, time_limit_s=args.time_limit)
     result = {"machine": benchmark_facts(), **measured}
+    if args.plot is not None:
+        from tutti_hal.bench.plot import draw_grid
+
+        draw_grid(result, args.plot)
     if args.json:
         json.dump(result, sys.stdout, indent=2)
         print()
-        return 0
+    else:
+        _print_grid(result)
+    return 0
+
+
+def _print_grid(result: dict[str, Any]) -> None:
+    from tutti_hal.cli.terminal import Section, Terminal
+
     terminal = Terminal()
-    terminal.title(f"ring over the null controller of {result['device']} ({result['profile']}), depth {args.depth}")
+    terminal.title(
+        f"ring over the null controller of {result['device']} ({result['profile']}), depth {result['depth']}"
+    )
     sections: dict[str, list[tuple[str, str, str]]] = {}
     for cell in result["cells"]:
-        said = (
-            f"{cell['doorbells_per_command']:.4f} doorbells a command, {cell['commands_per_look']:.1f} found together"
-        )
-        rows = sections.setdefault(f"{cell['queues']} queues", [])
-        rows.append((f"{cell['lanes']} lanes", f"{cell['commands_per_s'] / 1e6:,.2f}", said))
+        rows = sections.setdefault(f"{cell['layout']}, {cell['order']}, {cell['queues']} queues", [])
+        rows.append((f"{cell['lanes']} lanes", _millions(cell), _grid_remark(cell)))
+    for one in result["latency"]:
+        said = f"us at p50, {one['p99_us']:.2f} at p99"
+        if one["baseline_p50_us"] is not None:
+            said += f"; baseline {one['baseline_p50_us']:.2f} and {one['baseline_p99_us']:.2f}"
+        sections.setdefault("latency", []).append((one["name"], f"{one['p50_us']:.2f}", said))
     terminal.table([Section(name, rows) for name, rows in sections.items()])
-    terminal.note("million commands a second, of the launch alone")
+    terminal.note("million commands a second, of the launch alone; D: SQ doorbells a command")
+    if result["latency"]:
+        terminal.note(f"latency {result['latency_of']}; deadlines {result['deadlines']}")
     for cell in result["left_out"]:
         terminal.note(f"not measured, time was over: {cell}")
-    return 0
+
+
+def _millions(rate: dict[str, Any]) -> str:
+    return "-" if rate["commands_per_s"] is None else f"{rate['commands_per_s'] / 1e6:,.2f}"
+
+
+def _doorbells(rate: dict[str, Any]) -> str:
+    return "" if rate["doorbells_per_command"] is None else f"{rate['doorbells_per_command']:.4f} D"
+
+
+def _grid_remark(cell: dict[str, Any]) -> str:
+    said = [_doorbells(cell), f"{cell['commands_per_look']:.1f} found together", cell["note"]]
+    other = cell["baseline"]
+    if other is not None:
+        ratio = "" if cell["over_baseline"] is None else f"{cell['over_baseline']:.1f} times the baseline's "
+        said += [f"{ratio or 'baseline '}{_millions(other)}", _doorbells(other), other["note"]]
+    return ", ".join(filter(None, said))
 
 
 def _run_link(args: argparse.Namespace) -> int:

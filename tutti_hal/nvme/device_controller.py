@@ -335,9 +335,9 @@ class DeviceController:
 
         if not self._serving:
             return
-        early = self._ended.query()
-        self._stop_word.numpy(np.uint32)[0] = (self._epoch + 1) & 0xFFFFFFFF
         try:
+            early = self._ended.query()
+            self._stop_word.numpy(np.uint32)[0] = (self._epoch + 1) & 0xFFFFFFFF
             self._stream.synchronize()
         finally:
             self._serving = False

@@ -9,6 +9,7 @@ import pytest
 from tutti_hal.conformance_tests.case import Case, Instance
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, score
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, MODELS, SHAPES, key
+from tutti_hal.conformance_tests.catalogue import catalogue
 from tutti_hal.conformance_tests.judgement import Judgement, judge
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.seen import Facts, Seen
@@ -140,3 +141,8 @@ def test_the_tables_are_sound() -> None:
     for model in MODELS.values():
         assert model.never <= set(SHAPES)
     assert key((1, 0)) == "1,0"
+
+
+def test_every_clause_of_the_level_has_a_case() -> None:
+    claimed = {clause for case in catalogue().cases for clause in case.clauses}
+    assert sorted(one.id for one in load_spec().clauses.values() if one.level == "L4" and one.id not in claimed) == []

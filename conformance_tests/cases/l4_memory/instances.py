@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,10 +191,10 @@ def _setting(run: Run, within: bool) -> Setting:
     if run.facts.kind == "hardware":
         threads, rounds = draw(32, 64, 128), draw(1, 2, 4)
         blocks, stride = draw(16, 64, 128), draw(1, 4, 16, 64)
-        wait, warm, stress, turns = draw(0, 2_000, 10_000), draw(0, 8, 64), draw(0, 32, 256), draw(16, 128)
+        wait, warm, stress, turns = draw(0, 2_000, 10_000), draw(0, 8, 32), draw(0, 32, 256), draw(16, 128)
     else:
         threads, blocks, rounds, stride = 1, 1, draw(256, 512, 1024), draw(1, 16, 64)
-        wait, warm, stress, turns = draw(1_000, 3_000, 10_000), draw(0, 8), 0, 0
+        wait, warm, stress, turns = draw(1_000, 3_000, 10_000), draw(4, 16), 0, 0
     total = blocks * threads * rounds
     width = threads if within else threads * blocks
     return Setting(
@@ -199,15 +202,39 @@ def _setting(run: Run, within: bool) -> Setting:
     )
 
 
+def spread_threads() -> Callable[[], None]:
+    """Give the threads of this process CPUs in turn, so that two that play one instance run at once; gives the reverse.
+
+    Lanes that run on a CPU do so in such threads, and a busy machine may keep two of them on one CPU for long. Does
+    nothing where the system has no such call.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return lambda: None
+    allowed = sorted(os.sched_getaffinity(0))
+    moved = []
+    for turn, thread in enumerate(sorted(int(one.name) for one in Path("/proc/self/task").iterdir())):
+        with suppress(OSError):  # it may have ended
+            os.sched_setaffinity(thread, {allowed[turn % len(allowed)]})
+            moved.append(thread)
+
+    def back() -> None:
+        for thread in moved:
+            with suppress(OSError):
+                os.sched_setaffinity(thread, allowed)
+
+    return back
+
+
 class Crowd:
     """Memory for many instances, and the tallies of forms that are played in it."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._spread = run.facts.kind == "hardware"
         # Cells of four words and words of 64 bits are wider: room for the widest.
         self._xs, self._ys = (run.buffer(4 * _MOST_WORDS, "device", fill=None) for _ in range(2))
         self._seen = run.buffer(4 * _NOTES * _MOST_INSTANCES, "device", fill=None)
-        self._meets = run.buffer(4 * _MOST_INSTANCES, "device", fill=None)
+        self._meets = run.buffer(4 * (_MOST_INSTANCES + 1), "device", fill=None)
         self._scratch = run.buffer(_SCRATCH, "device")
 
     def play(self, form: str, instances: int, seconds: float, kills: int = 0) -> dict[str, Any]:
@@ -235,6 +262,10 @@ class Crowd:
             played += len(notes)
             met += int((notes[:, _MET] == _roles(form)).sum())
             settings.append(asdict(setting))
+            if not self._spread:
+                # Its threads are there now.
+                self._run.closing.callback(spread_threads())
+                self._spread = True
         spent = time.monotonic() - began
         return {
             "form": form,
@@ -255,7 +286,7 @@ class Crowd:
         used = 4 * total * stride
         run.stream.fill(self._xs[: used * width], 0)
         run.stream.fill(self._ys[: used * max(width if width == 2 else 1, roles - 1)], 0)
-        seen, meets = self._seen[: 4 * _NOTES * total], self._meets[: 4 * total]
+        seen, meets = self._seen[: 4 * _NOTES * total], self._meets[: 4 * (total + 1)]
         run.stream.fill(seen, 0)
         run.stream.fill(meets, 0)
         grid = setting.blocks * (1 if within else roles) + setting.stress

@@ -70,6 +70,16 @@ SHAPES: Mapping[str, Shape] = {
         {(0, mask) for mask in _MASKS} | {(1, 15)},
         {(0, mask) for mask in _MASKS},
     ),
+    "tail": _shape("a doorbell rests on less than the last tail", "last value of the register", {(1,)}, {(2,)}, set()),
+    "entry": _shape(
+        "a doorbell is seen and not each word of its entry",
+        "word 0, word 10, word 12",
+        {words for words in itertools.product((0, 1), repeat=3) if 0 in words},
+        {(1, 1, 1)},
+        set(),
+    ),
+    "data": _shape("a completion is seen and not its first word", "first word", {(0,)}, {(1,)}, set()),
+    "phase": _shape("a phase goes back", "first look, second look", {(1, 0)}, {(0, 0), (0, 1), (1, 1)}, {(0, 0)}),
     "barrier": _shape("what was stored before a barrier is not read after it", "data", {(0,)}, {(1,)}, set()),
 }
 
@@ -101,7 +111,7 @@ MODELS: Mapping[str, Model] = {
     ),
     "x86-tso": Model(
         "x86-TSO",
-        frozenset({"mp", "isa2", "war", "tear", "barrier"}),
+        frozenset({"mp", "isa2", "war", "tear", "barrier", "entry", "data"}),
         "Loads stay in order, stores stay in order, and no store passes an earlier load; only a store buffer is "
         "between a thread and the memory, so a load may overtake an earlier store of its own thread and nothing else.",
         "Owens, Sarkar, Sewell: A Better x86 Memory Model: x86-TSO (2009)",
@@ -150,6 +160,8 @@ FORMS: Mapping[str, tuple[str, frozenset[Outcome]]] = {
     "tear_release": ("tear", frozenset()),
     "tear_fence": ("tear", frozenset()),
     "tear_relaxed": ("tear", SHAPES["tear"].weak),
+    "tail_locked": ("tail", frozenset()),
+    "tail_bare": ("tail", SHAPES["tail"].weak),
     "barrier_right": ("barrier", frozenset()),
     "barrier_twin": ("barrier", SHAPES["barrier"].weak),
 }

@@ -7,23 +7,35 @@ every vendor's calls go through, so that what a certificate says of it holds her
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.errors import RuntimeFailure, RuntimeMissing, WrongDevice
+from tutti_hal.errors import NotSupported, RuntimeFailure, RuntimeMissing, WrongDevice
 from tutti_hal.shim.ffi import HostCalls
 from tutti_hal.shim.sdk_runtime import SdkRuntime
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tutti_hal.profile import Profile
     from tutti_hal.record import Record
 
 
 #: A section without bytes in the file.
 _NO_BITS = 8
+
+#: The runtime that has cudaMemcpyBatchAsync, and the one that took its index of the copy that failed away.
+_BATCHED, _BATCHED_WITHOUT_INDEX = 12080, 13000
+#: cudaMemcpySrcAccessOrderStream: sources are read in the order of the stream.
+_IN_STREAM_ORDER = 1
+_BATCHED_DECLARED = """
+typedef struct {{ int order; int source_hint[2]; int destination_hint[2]; unsigned int flags; }} BatchedAttributes;
+int cudaMemcpyBatchAsync(void **, void **, size_t *, size_t, BatchedAttributes *, size_t *, size_t, {index}Stream);
+"""
 
 
 class CudaRuntime(SdkRuntime):
@@ -57,6 +69,52 @@ class CudaRuntime(SdkRuntime):
             counts.add(name)
             return int(self.record.errors.values["InvalidKernelImage"])
         return super().code(counts, name, *args)
+
+    def batched_copy(
+        self,
+        counts: HostCalls,
+        stream: Any,
+        destinations: NDArray[np.uint64],
+        sources: NDArray[np.uint64],
+        sizes: NDArray[np.uint64],
+    ) -> Callable[[], None]:
+        """See :meth:`SdkRuntime.batched_copy`: cudaMemcpyBatchAsync, of CUDA 12.8 and later."""
+        ffi, (version, function) = self.ffi, self._batched
+        if function is None:
+            raise NotSupported(
+                "enqueue many copies at once",
+                f"the runtime is {version // 1000}.{version % 1000 // 10}, cudaMemcpyBatchAsync came with 12.8",
+                "Install a newer toolkit, or copy one after the other.",
+                vendor=self.vendor,
+            )
+        attributes = ffi.new("BatchedAttributes *", {"order": _IN_STREAM_ORDER})
+        first, failed = ffi.new("size_t *"), ffi.new("size_t *")
+        to, source, nbytes = (
+            ffi.cast(kind, ffi.from_buffer(array))
+            for kind, array in (("void **", destinations), ("void **", sources), ("size_t *", sizes))
+        )
+        behind = (stream,) if version >= _BATCHED_WITHOUT_INDEX else (failed, stream)
+        kept = destinations, sources, sizes  # the pointers above point into them
+
+        def move() -> None:
+            counts.add("MemcpyBatchAsync")
+            code = int(function(to, source, nbytes, len(kept[2]), attributes, first, 1, *behind))
+            if code:
+                raise self.failure("MemcpyBatchAsync", code, counts=counts)
+
+        return move
+
+    @cached_property
+    def _batched(self) -> tuple[int, Callable[..., Any] | None]:
+        """The runtime's version, and its cudaMemcpyBatchAsync."""
+        found = self.ffi.new("int *")
+        self.call(HostCalls(), "RuntimeGetVersion", found)
+        version = int(found[0])
+        if version < _BATCHED:
+            return version, None
+        index = "" if version >= _BATCHED_WITHOUT_INDEX else "size_t *, "
+        self.ffi.cdef(_BATCHED_DECLARED.format(index=index))
+        return version, self._find("cudaMemcpyBatchAsync")
 
 
 def _cut_off(file: Path) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from tutti_hal.bench import naive
+from tutti_hal.bench import link, naive
 from tutti_hal.cli.main import main
 from tutti_hal.errors import BenchError
 from tutti_hal.machine import benchmark_facts
 from tutti_hal.nvme.software import SoftwareController
+from tutti_hal.shim.ffi import CRuntime, HostCalls
 
 pytestmark = pytest.mark.ring
 
@@ -120,12 +124,45 @@ def test_the_link_has_one_large_copy_beside_everything(tmp_path: Path, capsys: p
     for one in others:
         assert one["over_large"] == pytest.approx(one["gb_per_s"] / large["gb_per_s"])
         assert one["commands_per_s"] * one["object_bytes"] == pytest.approx(one["gb_per_s"] * 1e9)
-    assert result["not_compared"]
+    assert [one for one in result["not_compared"] if one.startswith("batched copies: no call of host")]
+    assert all(one["over_batched"] is None for one in result["figures"])
     assert "<svg" in plot.read_text(encoding="utf-8")
     assert main([*quick, "--write", "--time-limit", "0"]) == 0
     said = capsys.readouterr().out
     assert "device to host" in said
     assert "time was over" in said
+
+
+def test_batched_copies_are_a_baseline_of_the_link(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[int] = []
+
+    def batched(
+        self: CRuntime, counts: HostCalls, stream: Any, to: np.ndarray, source: np.ndarray, sizes: np.ndarray
+    ) -> Callable[[], None]:
+        """One copy after the other: HOST has no such call."""
+        kind = self.constant("MemcpyKind", "Default")
+        one = [
+            (self.ffi.cast("void *", int(a)), self.ffi.cast("void *", int(b))) for a, b in zip(to, source, strict=True)
+        ]
+
+        def move() -> None:
+            calls.append(len(sizes))
+            for (a, b), size in zip(one, sizes, strict=True):
+                self.call(counts, "MemcpyAsync", a, b, int(size), kind, stream)
+
+        return move
+
+    monkeypatch.setattr(CRuntime, "batched_copy", batched)
+    monkeypatch.setattr(link, "BATCH", 100)
+    assert main(["bench", "link", "--profile", "host", "--mib", "1", "--rounds", "1", "--blocks", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert calls[:3] == [100, 100, 56], "256 objects of 4 KiB"
+    rates = {one["object_bytes"]: one["gb_per_s"] for one in result["figures"] if one["name"] == "batched copies"}
+    assert sorted(rates) == [4096, 65536, 524288]
+    for one in result["figures"][1:]:
+        assert one["over_batched"] == pytest.approx(one["gb_per_s"] / rates[one["object_bytes"]])
 
 
 def test_wrong_bytes_are_no_figure_of_the_link(

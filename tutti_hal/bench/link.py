@@ -1,4 +1,4 @@
-"""Speed of the link between host memory and device: one large copy, copies of objects, and ours.
+"""Speed of the link between host memory and device: one large copy, copies of objects, batches of them, and ours.
 
 Ours is the whole ring over the device controller: requests, doorbells, a kernel that moves the data, completions. All
 figures of a run are of one machine, one piece of host memory and one of device memory.
@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti_hal.errors import BenchError
+from tutti_hal.errors import BenchError, NotSupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 SIZES = (4096, 65536, 524288)
 #: Blocks of the device controller.
 BLOCKS = (1, 2, 4, 8)
-LARGE, OBJECTS, OURS = "one large copy", "a copy an object", "device controller"
+LARGE, OBJECTS, BATCHED, OURS = "one large copy", "a copy an object", "batched copies", "device controller"
+#: Copies of one call of the vendor's batched copy.
+BATCH = 4096
 _QUEUES = 8
 _SPOILT = 0xEE
 
@@ -47,6 +49,7 @@ class LinkFigure:
         gb_per_s: median of the rounds, by the device's events: from before the requests are copied to behind the last
             completion.
         over_large: ratio to the large copy of the same run.
+        over_batched: ratio to batched copies of the same size and run; None where there are none.
         commands_per_s: objects a second.
     """
 
@@ -57,6 +60,7 @@ class LinkFigure:
     rounds: int
     gb_per_s: float
     over_large: float
+    over_batched: float | None
     commands_per_s: float
 
 
@@ -99,16 +103,30 @@ def measure_link(
     with ExitStack() as stack:
         bench = _Link(device, stack, nbytes, write, rounds, threads=2 * device.wave_width if engine else 1024)
         large = bench.large()
-        figures = [LinkFigure(LARGE, nbytes, 0, False, rounds, large / 1e9, 1.0, large / nbytes)]
+        figures = [LinkFigure(LARGE, nbytes, 0, False, rounds, large / 1e9, 1.0, None, large / nbytes)]
         left_out: list[str] = []
+
+        batched: dict[int, float] = {}
+        not_compared = ["direct copies from files: there is no file here"]
 
         def take(name: str, size: int, count: int = 0, sgl: bool = False) -> None:
             if time.monotonic() - begin > time_limit_s:
                 left_out.append(f"{name}, {size} bytes, {count} blocks, {'SGL' if sgl else 'PRP'}")
                 return
-            rate = bench.ours(size, count, sgl) if count else bench.objects(size)
-            figures.append(LinkFigure(name, size, count, sgl, rounds, rate / 1e9, rate / large, rate / size))
+            if count:
+                rate = bench.ours(size, count, sgl)
+            elif name == OBJECTS:
+                rate = bench.objects(size)
+            else:
+                rate = batched[size] = bench.batched(size)
+            over = rate / batched[size] if size in batched else None
+            figures.append(LinkFigure(name, size, count, sgl, rounds, rate / 1e9, rate / large, over, rate / size))
 
+        try:
+            for size in sizes:
+                take(BATCHED, size)
+        except NotSupported as error:
+            not_compared.append(f"{BATCHED}: {error.found}")
         for size in sizes:
             take(OBJECTS, size)
         for sgl in (True, False):
@@ -125,7 +143,8 @@ def measure_link(
         "verified": True,  # whatever is not, was raised
         "figures": [asdict(figure) for figure in figures],
         "left_out": left_out,
-        "not_compared": ["the vendor's batched copy: it is not in the host contract"],
+        "batch": BATCH,
+        "not_compared": not_compared,
         "seconds": time.monotonic() - begin,
     }
 
@@ -230,6 +249,35 @@ class _Link:
                 device.call("MemcpyAsync", *call)
 
         return self._rate(OBJECTS, size, move)
+
+    def batched(self, size: int) -> float:
+        """Calls of the vendor's batched copy, each for `BATCH` objects; the addresses are made before.
+
+        Raises:
+            NotSupported: the vendor has no such call.
+        """
+        import numpy as np
+
+        device = self.device
+        to, source = (end.copy_address for end in self._ends())
+        calls = []
+        for begin in range(0, self.nbytes, BATCH * size):
+            at = np.arange(begin, min(begin + BATCH * size, self.nbytes), size, dtype=np.uint64)
+            calls.append(
+                device.runtime.batched_copy(
+                    device.host_calls,
+                    self.stream.handle,
+                    at + np.uint64(to),
+                    at + np.uint64(source),
+                    np.full(len(at), size, np.uint64),
+                )
+            )
+
+        def move() -> None:
+            for call in calls:
+                call()
+
+        return self._rate(BATCHED, size, move)
 
     def _ring(self, sgl: bool) -> tuple[Ring, RegisteredBuffer]:
         """A ring over the controller. One at a time: its queues are the controller's."""

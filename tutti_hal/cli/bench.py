@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_link(what: Any) -> None:
     link = what.add_parser(
         "link",
-        help="host memory to device, or back: one large copy, a copy an object, the device controller",
+        help="host memory to device, or back: one large copy, a copy an object, batched ones, the device controller",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -356,6 +356,8 @@ def _print_link(result: dict[str, Any]) -> None:
     for figure in result["figures"]:
         ways = f"{figure['blocks']} blocks, {'SGL' if figure['sgl'] else 'PRP'}" if figure["blocks"] else figure["name"]
         said = f"{figure['over_large']:.3f} of the large copy, {figure['commands_per_s']:,.0f} objects/s"
+        if figure["blocks"] and figure["over_batched"] is not None:
+            said += f", {figure['over_batched']:.2f} of batched copies"
         sections.setdefault(f"{figure['object_bytes']:,} bytes", []).append((ways, f"{figure['gb_per_s']:.2f}", said))
     terminal.table([Section(name, rows) for name, rows in sections.items()])
     terminal.note(f"GB/s; every byte verified; not compared: {'; '.join(result['not_compared'])}")

@@ -17,6 +17,9 @@ from tutti_hal import errors
 from tutti_hal.spec import load_spec
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tutti_hal.record import Record
     from tutti_hal.spec.tables import HostFunction, Spec
 
@@ -276,6 +279,37 @@ class CRuntime:
         code = self.code(counts, name, *args)
         if code != 0:
             raise self.failure(name, code, device, counts)
+
+    def batched_copy(
+        self,
+        counts: HostCalls,
+        stream: Any,
+        destinations: NDArray[np.uint64],
+        sources: NDArray[np.uint64],
+        sizes: NDArray[np.uint64],
+    ) -> Callable[[], None]:
+        """A function that enqueues many copies by one call of the vendor's own, as often as it is called.
+
+        It is no part of the contract: benchmarks put it beside what the package does. A backend whose vendor has such a
+        call overrides this.
+
+        Args:
+            counts: where the calls are counted, as ``MemcpyBatchAsync``.
+            stream: the vendor's handle; not the default stream's.
+            destinations: addresses, none of pageable memory. No copy may depend on another.
+            sources: addresses, likewise.
+            sizes: in bytes.
+
+        Raises:
+            NotSupported: the vendor has no such call, or it is not known here.
+        """
+        del counts, stream, destinations, sources, sizes
+        raise errors.NotSupported(
+            "enqueue many copies at once",
+            f"no call of {self.vendor} is known that does",
+            "Copy one after the other.",
+            vendor=self.vendor,
+        )
 
     def is_error(self, code: int, canonical: str) -> bool:
         """Whether a vendor's number is the error of that canonical name."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tutti_hal.nvme.device_controller import DeviceController
-    from tutti_hal.shim import Device
+    from tutti_hal.shim import Buffer, Device
 
 #: BASELINE_IDENTIFIERS of the kernel.
 _IDENTIFIERS = 65536
@@ -100,6 +100,9 @@ class BaselineRing:
             self._table = made.enter_context(device.allocate(queues * dtype("baseline_queue").itemsize))
             self._totals = made.enter_context(device.allocate(dtype("baseline_totals").itemsize))
             self._latencies = made.enter_context(device.allocate(8 * _LATENCIES))
+            # Copies from and to pinned memory are all that is enqueued beside the controller: for a fill a vendor
+            # may have to load a kernel of its own.
+            self._staging = made.enter_context(device.allocate(max(8 * _LATENCIES, queues * words), "pinned"))
             self._data = controller.dma().allocate(_BLOCKS * controller.options.lba_bytes)
             made.callback(self._data.close)
             self._stream = made.enter_context(device.create_stream())
@@ -160,8 +163,9 @@ class BaselineRing:
 
         if not self._count or (latencies and commands > _LATENCIES):
             raise BenchError("launch the baseline ring", f"{self._count} queues, {commands} commands", "Report it.")
-        stream = self._stream
-        stream.fill(self._totals, 0)
+        stream, staging, size = self._stream, self._staging, dtype("baseline_totals").itemsize
+        staging.numpy()[:size] = 0
+        stream.copy(self._totals.part(0, size), staging.part(0, size))
         stream.record(self._begin)
         stream.launch(
             LaunchConfig(grid=-(-lanes // block), block=block),
@@ -177,12 +181,8 @@ class BaselineRing:
             self._totals.address,
         )
         stream.record(self._end)
-        totals = np.zeros(1, dtype("baseline_totals"))
-        stream.copy(totals.view(np.uint8), self._totals)
-        took = np.zeros(commands if latencies else 0, np.uint64)
-        if latencies:
-            stream.copy(took.view(np.uint8), self._latencies.part(0, 8 * commands))
-        stream.synchronize()
+        totals = self._read(self._totals, "baseline_totals", 1)
+        took = self._read(self._latencies, np.uint64, commands) if latencies else None
         completed, failed, late = (int(totals[0][name]) for name in ("completed", "failed", "late"))
         if failed or (completed != commands and not late):
             raise BenchError(
@@ -191,17 +191,22 @@ class BaselineRing:
                 "Report it.",
             )
         seconds = self._end.elapsed_ms(self._begin) / 1e3
-        return Launched(commands, completed, seconds, took if latencies else None)
+        return Launched(commands, completed, seconds, took)
 
     def doorbells(self) -> int:
         """SQ doorbells that it wrote since the queues are new."""
+        rows = self._read(self._words, "baseline_words", self._count)
+        return int(rows["sq_doorbells"]["word"].sum())
+
+    def _read(self, memory: Buffer, kind: str | type[np.generic], count: int) -> NDArray[Any]:
+        """Rows of device memory, behind what is enqueued."""
         import numpy as np
 
-        rows = np.zeros(self._count, dtype("baseline_words"))
-        raw = rows.view(np.uint8)
-        self._stream.copy(raw, self._words.part(0, len(raw)))
+        rows = np.zeros(count, dtype(kind) if isinstance(kind, str) else kind)
+        self._stream.copy(self._staging.part(0, rows.nbytes), memory.part(0, rows.nbytes))
         self._stream.synchronize()
-        return int(rows["sq_doorbells"]["word"].sum())
+        rows.view(np.uint8)[:] = self._staging.numpy()[: rows.nbytes]
+        return rows
 
     def close(self) -> None:
         """Gives everything back. The second call does nothing."""

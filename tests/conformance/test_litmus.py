@@ -32,7 +32,14 @@ def _tally(histogram: dict[str, int], **more: Any) -> dict[str, Any]:
     return {"histogram": histogram, "instances": sum(histogram.values()), **more}
 
 
-def _judged(where: str, shape: str, right: dict[str, Any], twin: dict[str, Any], cpu: str = "x86_64") -> Judgement:
+def _judged(
+    where: str,
+    shape: str,
+    right: dict[str, Any],
+    twin: dict[str, Any] | None = None,
+    cpu: str = "x86_64",
+    twins: dict[str, Any] | None = None,
+) -> Judgement:
     """The judgement of a case that observed these tallies."""
     case = Case("litmus/planted", "L4", (_CLAUSE,), lambda _: {}, doc="planted")
 
@@ -40,7 +47,7 @@ def _judged(where: str, shape: str, right: dict[str, Any], twin: dict[str, Any],
     def _(seen: Seen) -> None:
         score(seen, (_CLAUSE,), shape)
 
-    observed = {"cpu": cpu, "right": right, "twins": {"twin": twin}}
+    observed = {"cpu": cpu, "right": right, "twins": twins or {"twin": twin}}
     outcome = Outcome("litmus/planted", 1, End.OBSERVED, {}, observed, (), (), 0.1)
     return judge(Instance(case, {}), outcome, _facts(where), Terms(load_spec(), {}, {}))
 
@@ -79,8 +86,15 @@ def test_an_outcome_that_nobody_stored_fails() -> None:
 def test_too_few_kills_are_inconclusive_and_block() -> None:
     found = _judged("device", "mp", _tally(_GOOD), _tally({"0,0": 90, "1,1": 5, "1,0": NEEDED - 1}))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert f"{NEEDED - 1} times" in found.reason
+    assert f"twin ended weak in {NEEDED - 1} of {97}" in found.reason
     assert found.blocks
+
+
+def test_one_of_several_twins_suffices_on_a_device_and_none_may_lack_in_a_world() -> None:
+    """A vendor may make an order stronger than it must be; what a world shows is said of each form."""
+    twins = {"relaxed": _tally(_NOTICED), "ordered": _tally(_GOOD)}
+    assert _judged("device", "mp", _tally(_GOOD), twins=twins).verdict is Verdict.PASS
+    assert _judged("world", "mp", _tally(_GOOD, complete=True), twins=twins).verdict is Verdict.FAIL
 
 
 def test_kills_count_for_no_longer_run_than_the_right_form_had() -> None:

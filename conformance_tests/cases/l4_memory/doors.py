@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutti_hal.conformance_tests.cases.l4_memory.instances import SEEDS
-from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, model_of, weak_in
+from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, pruned, weak_in
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import SHAPES, key
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ class SmallDoor:
             results=((self._memory.base + _Memory.SEEN, 8), (drive, size)),
             drive=(self._library.tt_small_drive_run, self._drive, self._iommu.handle),
         )
-        options = simulation.SimOptions(preemptions=3, idle_pauses=2, staleness_reads=1, max_steps=20_000)
+        # A cell is read whole: its first word may be old then, and once more afterwards.
+        stale = 2 if self.form == "complete_vector" else 1
+        options = simulation.SimOptions(preemptions=3, idle_pauses=2, staleness_reads=stale, max_steps=20_000)
         found = self._run.world.explore(self._kernel, self._grid, 1, self._args, scene, options, 200_000)
         histogram: Counter[str] = Counter()
         log = self._ffi.new("tt_small_drive *")
@@ -236,8 +238,7 @@ class SmallHost:
 
 def _seeds(run: Run, shape: str) -> int:
     """How many seeds at most: few where no form shows the weak outcome."""
-    model = model_of(run.facts, platform.machine())
-    return SEEDS // 40 if model is not None and shape in model.never else SEEDS
+    return SEEDS // 40 if pruned(run.facts, platform.machine(), shape) else SEEDS
 
 
 def small(run: Run, form: str) -> SmallDoor | SmallHost:
@@ -371,9 +372,13 @@ def observe_with_partner(run: Run, right: str, *twins: str) -> dict[str, Any]:
     if run.world is not None:
         shown = {twin: small(run, twin).by_seeds() for twin in twins}
         return {"cpu": cpu, "right": small(run, right).explore(), "twins": shown}
-    crowd, model, shape = HostCrowd(run), model_of(run.facts, cpu), SHAPE_OF[_group(right)]
+    crowd, shape = HostCrowd(run), SHAPE_OF[_group(right)]
     instances, seconds = (1 << 14, 0.5) if run.facts.kind == "hardware" else (1 << 9, 1.0)
-    kills = 0 if model is not None and shape in model.never else NEEDED
-    tallies = {twin: crowd.play(twin, instances, seconds, kills) for twin in twins}
+    kills = 0 if pruned(run.facts, cpu, shape) else NEEDED
+    tallies = {}
+    for twin in twins:
+        tallies[twin] = crowd.play(twin, instances, seconds, kills)
+        if weak_in(SHAPES[shape], tallies[twin]["histogram"]) >= kills:
+            kills = 0  # one suffices; of the others it is told how often they were noticed
     most = max(instances, *(one["instances"] for one in tallies.values()))
     return {"cpu": cpu, "right": crowd.play(right, most, 2 * seconds), "twins": tallies}

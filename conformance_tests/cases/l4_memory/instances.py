@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, model_of, weak_in
+from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, pruned, weak_in
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, SHAPES, Outcome, key
 
 if TYPE_CHECKING:
@@ -315,10 +315,12 @@ EFFORT: Mapping[bool, Effort] = {True: Effort(1 << 20, 0.5), False: Effort(1 << 
 def _statistical(run: Run, right: str, twins: tuple[str, ...]) -> dict[str, Any]:
     """The twins until they were noticed often enough; then the right form, for as long as the slowest of them took."""
     crowd, effort = Crowd(run), EFFORT[run.facts.kind == "hardware"]
-    model = model_of(run.facts, platform.machine())
+    name = FORMS[right][0]
+    kills = 0 if pruned(run.facts, platform.machine(), name) else NEEDED
     found, most = {}, effort.instances
     for twin in twins:
-        pruned = model is not None and FORMS[twin][0] in model.never
-        found[twin] = crowd.play(twin, effort.instances, effort.seconds, 0 if pruned else NEEDED)
+        found[twin] = crowd.play(twin, effort.instances, effort.seconds, kills)
         most = max(most, found[twin]["instances"])
+        if weak_in(SHAPES[name], found[twin]["histogram"]) >= kills:
+            kills = 0  # one suffices; of the others it is told how often they were noticed
     return {"right": crowd.play(right, most, 2 * effort.seconds), "twins": found}

@@ -105,7 +105,7 @@ def draw_grid(result: dict[str, Any], path: Path) -> None:
         axes.set_xlabel(f"lanes; {kind[0]}, completions {kind[1]}, depth {result['depth']}")
         axes.grid(alpha=0.3)
         if axes.has_data():
-            axes.legend(fontsize=7, ncols=2)
+            axes.legend(fontsize=7, ncols=2, handlelength=4)
     figure.suptitle(f"Ring and baseline on {result['device']}, null controller", x=0.01, ha="left", fontsize=10)
     _save(figure, path)
 

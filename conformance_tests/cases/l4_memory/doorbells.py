@@ -114,6 +114,7 @@ def _(seen: Seen) -> None:
 @case(
     "litmus/db.coww_tail",
     clauses=("prim.mmio.store.in_order", "prim.fence.acquires"),
+    needs=("memory.mapped",),
     **{**_OPTIONS, "kernels": (THREADS,)},
 )
 def tail(run: Run) -> Observations:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti_hal.conformance_tests.cases.l4_memory.instances import SEEDS
-from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, pruned, weak_in
+from tutti_hal.conformance_tests.cases.l4_memory.instances import SEEDS, Effort, tallies
+from tutti_hal.conformance_tests.cases.l4_memory.scoring import pruned, weak_in
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import SHAPES, key
 
 if TYPE_CHECKING:
@@ -372,13 +372,6 @@ def observe_with_partner(run: Run, right: str, *twins: str) -> dict[str, Any]:
     if run.world is not None:
         shown = {twin: small(run, twin).by_seeds() for twin in twins}
         return {"cpu": cpu, "right": small(run, right).explore(), "twins": shown}
-    crowd, shape = HostCrowd(run), SHAPE_OF[_group(right)]
-    instances, seconds = (1 << 14, 0.5) if run.facts.kind == "hardware" else (1 << 9, 1.0)
-    kills = 0 if pruned(run.facts, cpu, shape) else NEEDED
-    tallies = {}
-    for twin in twins:
-        tallies[twin] = crowd.play(twin, instances, seconds, kills)
-        if weak_in(SHAPES[shape], tallies[twin]["histogram"]) >= kills:
-            kills = 0  # one suffices; of the others it is told how often they were noticed
-    most = max(instances, *(one["instances"] for one in tallies.values()))
-    return {"cpu": cpu, "right": crowd.play(right, most, 2 * seconds), "twins": tallies}
+    effort = Effort(1 << 13, 0.5) if run.facts.kind == "hardware" else Effort(1 << 9, 1.0)
+    shape = SHAPE_OF[_group(right)]
+    return {"cpu": cpu, **tallies(run, HostCrowd(run).play, shape, effort, right, twins)}

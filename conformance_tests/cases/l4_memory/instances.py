@@ -182,8 +182,14 @@ def _coprime(run: Run, count: int) -> int:
     return 1
 
 
-def _setting(run: Run, within: bool) -> Setting:
-    """Draws a setting: on a device of its own crowds of threads, on a CPU a pair of them and many rounds."""
+def _setting(run: Run, within: bool, alone: bool) -> Setting:
+    """Draws a setting: on a device of its own crowds of threads, on a CPU a pair of them and many rounds.
+
+    Args:
+        run: the source of chance.
+        within: the roles are parts of one block.
+        alone: a thread has a wave of its own, for it waits for a lock, and its wave with it.
+    """
 
     def draw(*values: int) -> int:
         return int(run.random.choice(values))
@@ -195,6 +201,8 @@ def _setting(run: Run, within: bool) -> Setting:
     else:
         threads, blocks, rounds, stride = 1, 1, draw(256, 512, 1024), draw(1, 16, 64)
         wait, warm, stress, turns = draw(1_000, 3_000, 10_000), draw(4, 16), 0, 0
+    if alone:
+        threads, rounds = 1, 8 * rounds
     total = blocks * threads * rounds
     width = threads if within else threads * blocks
     return Setting(
@@ -226,13 +234,19 @@ def spread_threads() -> Callable[[], None]:
 
 
 class Crowd:
-    """Memory for many instances, and the tallies of forms that are played in it."""
+    """Memory for many instances, and the tallies of forms that are played in it.
 
-    def __init__(self, run: Run) -> None:
+    Args:
+        run: whose memory it is.
+        kind: of the first words; a register is a word that the host maps.
+    """
+
+    def __init__(self, run: Run, kind: str = "device") -> None:
         self._run = run
         self._spread = run.facts.kind == "hardware"
         # Cells of four words and words of 64 bits are wider: room for the widest.
-        self._xs, self._ys = (run.buffer(4 * _MOST_WORDS, "device", fill=None) for _ in range(2))
+        self._xs = run.buffer(4 * _MOST_WORDS, kind, fill=None)
+        self._ys = run.buffer(4 * _MOST_WORDS, "device", fill=None)
         self._seen = run.buffer(4 * _NOTES * _MOST_INSTANCES, "device", fill=None)
         self._meets = run.buffer(4 * (_MOST_INSTANCES + 1), "device", fill=None)
         self._scratch = run.buffer(_SCRATCH, "device")
@@ -254,11 +268,14 @@ class Crowd:
         while not settings or (
             (played < instances or weak_in(shape, histogram) < kills) and time.monotonic() - began < seconds
         ):
-            setting = _setting(self._run, _within(form))
+            setting = _setting(self._run, _within(form), form.startswith("tail"))
             notes = self._launch(form, setting)
-            found, counts = np.unique(notes[:, : len(shape.noted)], axis=0, return_counts=True)
-            for row, number in zip(found, counts, strict=True):
-                histogram[key(tuple(int(one) for one in row))] += int(number)
+            # Few values, so that a number for a whole row, and counting those, is quicker than comparing rows.
+            values, places = np.unique(notes[:, : len(shape.noted)], return_inverse=True)
+            rows = places.reshape(-1, len(shape.noted)) @ (len(values) ** np.arange(len(shape.noted)))
+            _, first, counts = np.unique(rows, return_index=True, return_counts=True)
+            for row, number in zip(notes[first], counts, strict=True):
+                histogram[key(tuple(int(one) for one in row[: len(shape.noted)]))] += int(number)
             played += len(notes)
             met += int((notes[:, _MET] == _roles(form)).sum())
             settings.append(asdict(setting))
@@ -309,18 +326,25 @@ class Effort:
 
 #: By whether the device is one of its own. A CPU plays few, and goes on where its twins were not seen yet, for a busy
 #: machine may not let two threads run at once for a while.
-EFFORT: Mapping[bool, Effort] = {True: Effort(1 << 20, 0.5), False: Effort(1 << 11, 3.0)}
+EFFORT: Mapping[bool, Effort] = {True: Effort(1 << 19, 0.8), False: Effort(1 << 11, 3.0)}
+
+#: Plays a form: so many instances, for so many seconds at most, until so many ended weak.
+Play = Callable[[str, int, float, int], dict[str, Any]]
+
+
+def tallies(run: Run, play: Play, shape: str, effort: Effort, right: str, twins: tuple[str, ...]) -> dict[str, Any]:
+    """The twins until one was noticed often enough; then the right form, in as many instances as that took."""
+    kills = 0 if pruned(run.facts, platform.machine(), shape) else NEEDED
+    found, most = {}, effort.instances
+    for twin in twins:
+        found[twin] = play(twin, effort.instances, effort.seconds, kills)
+        if weak_in(SHAPES[shape], found[twin]["histogram"]) >= kills:
+            most = max(most, found[twin]["instances"])
+            kills = 0  # one suffices; of the others it is told how often they were noticed
+    return {"right": play(right, most, 2 * effort.seconds, 0), "twins": found}
 
 
 def _statistical(run: Run, right: str, twins: tuple[str, ...]) -> dict[str, Any]:
-    """The twins until they were noticed often enough; then the right form, for as long as the slowest of them took."""
-    crowd, effort = Crowd(run), EFFORT[run.facts.kind == "hardware"]
-    name = FORMS[right][0]
-    kills = 0 if pruned(run.facts, platform.machine(), name) else NEEDED
-    found, most = {}, effort.instances
-    for twin in twins:
-        found[twin] = crowd.play(twin, effort.instances, effort.seconds, kills)
-        most = max(most, found[twin]["instances"])
-        if weak_in(SHAPES[name], found[twin]["histogram"]) >= kills:
-            kills = 0  # one suffices; of the others it is told how often they were noticed
-    return {"right": crowd.play(right, most, 2 * effort.seconds), "twins": found}
+    shape = FORMS[right][0]
+    crowd = Crowd(run, "mapped" if shape == "tail" else "device")
+    return tallies(run, crowd.play, shape, EFFORT[run.facts.kind == "hardware"], right, twins)

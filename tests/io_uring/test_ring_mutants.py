@@ -71,10 +71,10 @@ class Mutant:
 MUTANTS = (
     # The publish path.
     Mutant(
-        "mark: release to relaxed",
+        "publish: no fence before the marks",
         "ring_submit.j2",
-        r"tt_store_release_dev_u64\(ring_word\(queue->marks, slot\)",
-        "tt_store_relaxed_dev_u64(ring_word(queue->marks, slot)",
+        r"(uint32_t count\) \{\n\s*)tt_fence_device\(\);",
+        r"\1",
         RACE,
     ),
     Mutant("leader: no system fence", "ring_submit.j2", r"tt_fence_system\(\);", ""),
@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         "publish: no fence between mark and knock",
         "ring_submit.j2",
-        r"(tt_store_release_dev_u64\(ring_word\(queue->marks.*?)tt_fence_device\(\);",
+        r"(tt_store_relaxed_dev_u64\(ring_word\(queue->marks.*?)tt_fence_device\(\);",
         r"\1",
         RACE,
     ),
@@ -102,7 +102,10 @@ MUTANTS = (
     ),
     Mutant("leader: tail one too far", "ring_submit.j2", r"sq_doorbell\), slot\);", "sq_doorbell), slot + 1);"),
     Mutant(
-        "leader: slot does not wrap", "ring_submit.j2", r"slot \+ 1 == queue->sq_depth \? 0 : slot \+ 1", "slot + 1"
+        "leader: slot does not wrap",
+        "ring_submit.j2",
+        r"slot = ring_place_of\(tail, queue->sq_depth, queue->sq_reciprocal\)\.slot;",
+        "slot = static_cast<uint32_t>(tail);",
     ),
     # Credits.
     Mutant(

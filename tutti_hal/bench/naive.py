@@ -11,8 +11,8 @@ CHANGES: tuple[Change, ...] = (
     ("ring.cu.j2", r"RING_BURST = 8;", "RING_BURST = 1;"),
     (
         "ring_submit.j2",
-        r"while \(tt_load_relaxed_dev_u64\(ring_word\(queue->marks, slot\)\)",
-        "if (tt_load_relaxed_dev_u64(ring_word(queue->marks, slot))",
+        r"marked = ring_marked\(queue, tail\);",
+        "marked = ring_marked(queue, tail) ? 1 : 0;",
     ),
 )
 

@@ -11,6 +11,10 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.nvme.software_config import CompletionOrder, FaultAction, FaultRule
 
+#: Waves, of one lane and one request each; and a command's time, in which a wave that does not sleep looks many times.
+_CROWD = 12
+_SLOW_NS = 200_000
+
 
 @case(
     "ring/full",
@@ -163,6 +167,39 @@ def _(seen: Seen) -> None:
             "ring.wait.place", "both batches outlast a deadline", one["took_ns"] > 4 * seen["limit_ns"], one["took_ns"]
         )
         judge_bytes(seen, "ring.request.data_exact", one)
+
+
+@case(
+    "ring/crowd.seldom",
+    level="L5",
+    clauses=("ring.wait.seldom", "ring.wait.place"),
+    kernels=("ring",),
+    needs=("wave.ballot",),
+    budget_s=30.0,
+    only=lambda _, facts: facts.simulated,
+)
+def seldom(run: Run) -> Observations:
+    """A crowd of waves on a queue of one command: they look hardly more often than a wave that has it alone."""
+    trips = {}
+    for waves in (1, _CROWD):
+        for _ in run.schedules(1, policy="fair"):
+            sizes = {"depth": 2, "lanes": waves, "block": 1}
+            with Rig(run, sizes, drives=[drive(latency_ns=_SLOW_NS)]) as rig:
+                trips[str(waves)] = round_trip(rig, _CROWD)
+    return {"trips": trips}
+
+
+@seldom.judge
+def _(seen: Seen) -> None:
+    looks = {}
+    for waves, one in seen["trips"].items():
+        ended = one["written"]["state"] + one["read"]["state"]
+        seen.equal("ring.wait.place", "requests that completed", ended.count("COMPLETED"), 2 * _CROWD)
+        looks[waves] = one["counted"]["ring"]["cq_loads"]
+    alone, crowded = looks["1"], looks[str(_CROWD)]
+    seen.holds(
+        "ring.wait.seldom", "reads of completion entries, of a crowd and of one wave", crowded <= 2 * alone, crowded, alone
+    )
 
 
 @case(

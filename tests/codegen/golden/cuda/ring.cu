@@ -388,6 +388,7 @@ TT_DEVICE TT_INLINE uint32_t ring_shuffle_u32(ring_lanes lanes, uint32_t value, 
 TT_DEVICE TT_INLINE uint64_t ring_shuffle_u64(ring_lanes lanes, uint64_t value, uint32_t from) {
     return tt_wave_shuffle_u64(lanes, value, from);
 }
+TT_DEVICE TT_INLINE bool ring_any(ring_lanes lanes, bool yes) { return ring_ballot(lanes, yes) != 0; }
 TT_DEVICE TT_INLINE void ring_meet(ring_lanes lanes) { tt_wave_sync_mask(lanes); }
 TT_DEVICE TT_INLINE void ring_rejoin() {}
 #else
@@ -400,6 +401,8 @@ TT_DEVICE TT_INLINE uint32_t ring_lane() { return 0; }
 TT_DEVICE TT_INLINE ring_lanes ring_below(uint32_t) { return 0; }
 TT_DEVICE TT_INLINE uint32_t ring_shuffle_u32(ring_lanes, uint32_t value, uint32_t) { return value; }
 TT_DEVICE TT_INLINE uint64_t ring_shuffle_u64(ring_lanes, uint64_t value, uint32_t) { return value; }
+// Nobody knows of the others: one of the wave may always.
+TT_DEVICE TT_INLINE bool ring_any(ring_lanes, bool) { return true; }
 TT_DEVICE TT_INLINE void ring_meet(ring_lanes) {}
 // Where lanes of a wave only move together, one that tries again and again would keep back the one it tries after.
 TT_DEVICE TT_INLINE void ring_rejoin() { tt_wave_sync(); }
@@ -587,14 +590,35 @@ TT_DEVICE TT_INLINE uint32_t ring_identifier(const ring_queue *queue, uint64_t t
 
 // ---- publish ----
 
-// Marks the ticket's entry as written. Release: who sees the mark may have the entry and the command's record read.
-TT_DEVICE TT_INLINE void ring_publish(const ring_queue *queue, uint32_t slot, uint64_t ticket) {
-    tt_store_release_dev_u64(ring_word(queue->marks, slot), ticket + 1);
-    // Mark before knock, for the leader that unlocks just now: see ring_doorbell.
+// Marks the entries of `count` tickets as written. Release: who sees a mark may have its entry and the command's record
+// read. One fence for all of them, and one behind: mark before knock, for the leader that unlocks just now.
+TT_DEVICE TT_INLINE void ring_publish(const ring_queue *queue, uint64_t ticket, uint32_t count) {
+    tt_fence_device();
+    for (uint32_t row = 0; row < count; row++) {
+        const uint32_t slot = ring_place_of(ticket + row, queue->sq_depth, queue->sq_reciprocal).slot;
+        tt_store_relaxed_dev_u64(ring_word(queue->marks, slot), ticket + row + 1);
+    }
     tt_fence_device();
 }
 
 // ---- doorbell ----
+
+// Marks that a leader asks for at once: where it waited for each, a queue would be no faster than its memory answers.
+[[maybe_unused]] static constexpr uint32_t RING_SCAN = 8;
+
+// How many entries from a ticket on are marked without a gap, of the next RING_SCAN.
+TT_DEVICE TT_INLINE uint32_t ring_marked(const ring_queue *queue, uint64_t ticket) {
+    uint64_t seen[RING_SCAN];
+    for (uint32_t row = 0; row < RING_SCAN; row++) {
+        const uint32_t slot = ring_place_of(ticket + row, queue->sq_depth, queue->sq_reciprocal).slot;
+        seen[row] = tt_load_relaxed_dev_u64(ring_word(queue->marks, slot));
+    }
+    uint32_t count = 0;
+    for (uint32_t row = 0; row < RING_SCAN; row++) {
+        count += count == row && seen[row] == ticket + row + 1 ? 1 : 0;
+    }
+    return count;
+}
 
 // Tells the drive of all entries marked without a gap. One lane, after its group's marks and fences. Whoever finds the
 // word held goes away, for the holder looks again: mark, fence, knock here; let go, fence, look there. The fences are
@@ -607,12 +631,12 @@ TT_DEVICE TT_INLINE void ring_doorbell(const ring_queue *queue, ring_queue_state
         }
         const uint64_t rung = word >> 1;
         uint64_t tail = rung;
-        uint32_t slot = ring_place_of(rung, queue->sq_depth, queue->sq_reciprocal).slot;
-        // tt-lint: spin, because each mark is seen once
-        while (tt_load_relaxed_dev_u64(ring_word(queue->marks, slot)) == tail + 1) {
-            tail++;
-            slot = slot + 1 == queue->sq_depth ? 0 : slot + 1;
-        }
+        uint32_t marked;
+        do { // tt-lint: spin, because each mark is seen once
+            marked = ring_marked(queue, tail);
+            tail += marked;
+        } while (marked == RING_SCAN);
+        const uint32_t slot = ring_place_of(tail, queue->sq_depth, queue->sq_reciprocal).slot;
         if (tail != rung) {
             // Acquires the marks read above, orders their entries before the doorbell at system scope, and this
             // doorbell after the one of the leader before, whose release of the word was read.
@@ -664,7 +688,6 @@ TT_DEVICE TT_INLINE bool ring_send(const ring_batch &batch, const ring_queue *qu
     const uint32_t slot = ring_place_of(ticket, queue->sq_depth, queue->sq_reciprocal).slot;
     ring_write_command(tt_address_as<tt_quad>(queue->sq + 64ull * slot), request, &batch.targets[request->target],
                        batch.buffers, identifier);
-    ring_publish(queue, slot, ticket);
     return true;
 }
 
@@ -685,16 +708,18 @@ TT_DEVICE TT_INLINE uint32_t ring_submit(const ring_batch &batch, ring_lanes lan
     }
     // The first lanes get all that they ask for; one may get a part.
     const uint32_t before = ring_rank(group) * each;
-    uint64_t ticket = ring_shuffle_u64(lanes, grant.first, leader) + before;
+    const uint64_t ticket = ring_shuffle_u64(lanes, grant.first, leader) + before;
     uint32_t mine = 0;
     if (member && before < granted) {
         mine = granted - before < each ? granted - before : each;
     }
     uint32_t sent = 0;
-    while (sent < mine && ring_send(batch, queue, queue_row, ticket, request_row)) {
+    while (sent < mine && ring_send(batch, queue, queue_row, ticket + sent, request_row)) {
         sent++;
-        ticket++;
         request_row += stride;
+    }
+    if (sent) {
+        ring_publish(queue, ticket, sent);
     }
     ring_meet(lanes);
     if (ring_lane() == leader) {
@@ -937,8 +962,14 @@ TT_DEVICE TT_INLINE void ring_settle(const ring_queue *queue) {
 // Requests that a lane submits at once. A wave shares its collectives among so many, and where there is no ballot it is
 // this that keeps doorbells few.
 [[maybe_unused]] static constexpr uint32_t RING_BURST = 8;
-// Steps between two looks at the epoch word, which may lie in host memory.
+// Steps between two looks at the epoch word, and one more for each wave of the grid. It may lie in host memory, of
+// which a device reads one place no more than about a million times a second, whoever asks (seen on an H200).
 [[maybe_unused]] static constexpr uint32_t RING_EPOCH_STEPS = 32;
+// How a wave sleeps that only waits for a place: so long at first, then twice as long each step, so many times.
+[[maybe_unused]] static constexpr uint32_t RING_SLEEP_NS = 64;
+[[maybe_unused]] static constexpr uint32_t RING_SLEEP_DOUBLINGS = 8;
+// No sleep is longer than this part of a deadline.
+[[maybe_unused]] static constexpr uint32_t RING_SLEEP_PART = 32;
 // Steps in which a lane got nothing done, after which it settles its queue.
 [[maybe_unused]] static constexpr uint32_t RING_IDLE_STEPS = 16;
 
@@ -1017,18 +1048,23 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
     const ring_lanes lanes = ring_lanes_here();
     const uint32_t stride = tt_grid_size_x() * tt_block_size_x();
     const uint32_t lane_row = tt_block_index_x() * tt_block_size_x() + tt_thread_index_x();
-    uint32_t next = lane_row;    // the next request to submit
-    uint32_t oldest = lane_row;  // the first one without a result; [oldest, next) are in flight or skipped
-    uint32_t reap = lane_row;    // the one whose queue is reaped next
-    uint32_t fit = 0;            // [next, next + fit) were found fit to be submitted
-    uint32_t step = 0, idle = 0; // since the start, and since this lane last got on
-    uint32_t why = 0;            // not 0: this lane submits nothing more
-    uint32_t starved = ~0u;      // the queue that stood still while this lane had no place: asked no more
+    const uint32_t wave = lane_row / TT_WAVE_WIDTH;
+    uint32_t next = lane_row;   // the next request to submit
+    uint32_t oldest = lane_row; // the first one without a result; [oldest, next) are in flight or skipped
+    uint32_t reap = lane_row;   // the one whose queue is reaped next
+    uint32_t fit = 0;           // [next, next + fit) were found fit to be submitted
+    uint32_t unlooked = wave;   // steps until the next look at the epoch; waves take turns
+    uint32_t idle = 0;          // steps since this lane last got on
+    uint32_t why = 0;           // not 0: this lane submits nothing more
+    uint32_t starved = ~0u;     // the queue that stood still while this lane had no place: asked no more
 
     for (ring_lanes alive = ring_ballot(lanes, oldest < count); alive; alive = ring_ballot(lanes, oldest < count)) {
         uint32_t sent = 0; // or skipped
-        if (step++ % RING_EPOCH_STEPS == 0 && tt_load_relaxed_sys_u32(epoch) != epoch_expected) {
-            why = RING_WHY_STOPPED;
+        if (unlooked-- == 0) {
+            unlooked = RING_EPOCH_STEPS + stride / TT_WAVE_WIDTH;
+            if (tt_load_relaxed_sys_u32(epoch) != epoch_expected) {
+                why = RING_WHY_STOPPED;
+            }
         }
 
         // What may be submitted next: a few requests in a row that fit and go through one queue.
@@ -1156,7 +1192,12 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
         }
         // From here to the next step no lane holds anything that another one of its wave could wait for.
         ring_rejoin();
-        if (!moved) {
+        if (!ring_any(lanes, moved || (oldest < count && oldest != next))) {
+            // A crowd: who has commands in flight comes first.
+            const uint64_t sleep_ns = RING_SLEEP_NS << (idle < RING_SLEEP_DOUBLINGS ? idle : RING_SLEEP_DOUBLINGS);
+            const uint64_t most_ns = limit_ns / RING_SLEEP_PART;
+            tt_sleep_ns(static_cast<uint32_t>(sleep_ns < most_ns ? sleep_ns : most_ns));
+        } else if (!moved) {
             tt_pause();
         }
     }

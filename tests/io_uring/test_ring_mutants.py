@@ -55,6 +55,8 @@ WIDE = Setting(
 )
 #: Four waves of one lane and one command each, at once: what races, races here, and nothing comes after.
 RACE = Setting(depth=8, count=4, options={"lanes": 4, "block": 1})
+#: The same with bursts, of which each has many marks behind one fence.
+BURSTS = Setting(depth=64, count=32, options={"lanes": 4, "block": 1})
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ MUTANTS = (
         "ring_submit.j2",
         r"(uint32_t count\) \{\n\s*)tt_fence_device\(\);",
         r"\1",
-        RACE,
+        BURSTS,
     ),
     Mutant("leader: no system fence", "ring_submit.j2", r"tt_fence_system\(\);", ""),
     Mutant("leader: fence at device scope", "ring_submit.j2", r"tt_fence_system\(\);", "tt_fence_device();"),

@@ -11,9 +11,8 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.nvme.software_config import CompletionOrder, FaultAction, FaultRule
 
-#: Waves, of one lane and one request each; and a command's time, in which a wave that does not sleep looks many times.
-_CROWD = 12
-_SLOW_NS = 200_000
+#: Waves of a crowd, of one lane and one request each; and a command's time, in which who does not sleep looks many times.
+_CROWD, _SLOW_NS = 64, 20_000
 
 
 @case(
@@ -179,7 +178,7 @@ def _(seen: Seen) -> None:
     only=lambda _, facts: facts.simulated,
 )
 def seldom(run: Run) -> Observations:
-    """A crowd of waves on a queue of one command: they look hardly more often than a wave that has it alone."""
+    """A crowd of waves on a queue of one command: all together look hardly more often than one that has it alone."""
     trips = {}
     for waves in (1, _CROWD):
         for _ in run.schedules(1, policy="fair"):
@@ -198,7 +197,7 @@ def _(seen: Seen) -> None:
         looks[waves] = one["counted"]["ring"]["cq_loads"]
     alone, crowded = looks["1"], looks[str(_CROWD)]
     seen.holds(
-        "ring.wait.seldom", "reads of completion entries, of a crowd and of one wave", crowded <= 2 * alone, crowded, alone
+        "ring.wait.seldom", "reads of completion entries, of a crowd and of one wave", crowded <= 4 * alone, crowded, alone
     )
 
 

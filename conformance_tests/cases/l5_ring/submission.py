@@ -197,7 +197,11 @@ def _(seen: Seen) -> None:
         looks[waves] = one["counted"]["ring"]["cq_loads"]
     alone, crowded = looks["1"], looks[str(_CROWD)]
     seen.holds(
-        "ring.wait.seldom", "reads of completion entries, of a crowd and of one wave", crowded <= 4 * alone, crowded, alone
+        "ring.wait.seldom",
+        "reads of completion entries, of a crowd and of one wave",
+        crowded <= 4 * alone,
+        crowded,
+        alone,
     )
 
 

@@ -965,13 +965,17 @@ TT_DEVICE TT_INLINE void ring_settle(const ring_queue *queue) {
 // Steps between two looks at the epoch word, and one more for each wave of the grid. It may lie in host memory, of
 // which a device reads one place no more than about a million times a second, whoever asks (seen on an H200).
 [[maybe_unused]] static constexpr uint32_t RING_EPOCH_STEPS = 32;
-// How a wave sleeps that only waits for a place: so long at first, then twice as long each step, so many times.
+// How long a wave sleeps that only waits for a place, for each block of the grid: so a crowd, all of it together, looks
+// no more often than a few waves. No sleep is longer than this part of a deadline.
 [[maybe_unused]] static constexpr uint32_t RING_SLEEP_NS = 64;
-[[maybe_unused]] static constexpr uint32_t RING_SLEEP_DOUBLINGS = 8;
-// No sleep is longer than this part of a deadline.
 [[maybe_unused]] static constexpr uint32_t RING_SLEEP_PART = 32;
 // Steps in which a lane got nothing done, after which it settles its queue.
 [[maybe_unused]] static constexpr uint32_t RING_IDLE_STEPS = 16;
+
+// The caller's wave, counted through the grid.
+TT_DEVICE TT_INLINE uint32_t ring_wave() {
+    return tt_block_index_x() * ((tt_block_size_x() - 1) / TT_WAVE_WIDTH + 1) + tt_thread_index_x() / TT_WAVE_WIDTH;
+}
 
 // The queue that a request goes through: of its target's queues, those of its class, spread over waves.
 TT_DEVICE TT_INLINE uint32_t ring_queue_row(const ring_target *targets, const ring_request *request) {
@@ -979,8 +983,7 @@ TT_DEVICE TT_INLINE uint32_t ring_queue_row(const ring_target *targets, const ri
     // A class that does not exist is refused before its queue is used.
     const uint32_t queues = target->classes[request->queue_class & (RING_CLASSES - 1)];
     const uint32_t count = queues >> 16;
-    const uint32_t wave = (tt_block_index_x() * tt_block_size_x() + tt_thread_index_x()) / TT_WAVE_WIDTH;
-    return target->queue_first + (queues & 0xffffu) + (count > 1 ? wave % count : 0);
+    return target->queue_first + (queues & 0xffffu) + (count > 1 ? ring_wave() % count : 0);
 }
 
 // What the drive's status register says of it, as RING_HEALTH bits: 0 when nothing is wrong, or kernels cannot read it.
@@ -1048,15 +1051,14 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
     const ring_lanes lanes = ring_lanes_here();
     const uint32_t stride = tt_grid_size_x() * tt_block_size_x();
     const uint32_t lane_row = tt_block_index_x() * tt_block_size_x() + tt_thread_index_x();
-    const uint32_t wave = lane_row / TT_WAVE_WIDTH;
-    uint32_t next = lane_row;   // the next request to submit
-    uint32_t oldest = lane_row; // the first one without a result; [oldest, next) are in flight or skipped
-    uint32_t reap = lane_row;   // the one whose queue is reaped next
-    uint32_t fit = 0;           // [next, next + fit) were found fit to be submitted
-    uint32_t unlooked = wave;   // steps until the next look at the epoch; waves take turns
-    uint32_t idle = 0;          // steps since this lane last got on
-    uint32_t why = 0;           // not 0: this lane submits nothing more
-    uint32_t starved = ~0u;     // the queue that stood still while this lane had no place: asked no more
+    uint32_t next = lane_row;        // the next request to submit
+    uint32_t oldest = lane_row;      // the first one without a result; [oldest, next) are in flight or skipped
+    uint32_t reap = lane_row;        // the one whose queue is reaped next
+    uint32_t fit = 0;                // [next, next + fit) were found fit to be submitted
+    uint32_t unlooked = ring_wave(); // steps until the next look at the epoch; waves take turns
+    uint32_t idle = 0;               // steps since this lane last got on
+    uint32_t why = 0;                // not 0: this lane submits nothing more
+    uint32_t starved = ~0u;          // the queue that stood still while this lane had no place: asked no more
 
     for (ring_lanes alive = ring_ballot(lanes, oldest < count); alive; alive = ring_ballot(lanes, oldest < count)) {
         uint32_t sent = 0; // or skipped
@@ -1194,9 +1196,9 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
         ring_rejoin();
         if (!ring_any(lanes, moved || (oldest < count && oldest != next))) {
             // A crowd: who has commands in flight comes first.
-            const uint64_t sleep_ns = RING_SLEEP_NS << (idle < RING_SLEEP_DOUBLINGS ? idle : RING_SLEEP_DOUBLINGS);
+            const uint32_t sleep_ns = tt_grid_size_x() * RING_SLEEP_NS;
             const uint64_t most_ns = limit_ns / RING_SLEEP_PART;
-            tt_sleep_ns(static_cast<uint32_t>(sleep_ns < most_ns ? sleep_ns : most_ns));
+            tt_sleep_ns(sleep_ns < most_ns ? sleep_ns : static_cast<uint32_t>(most_ns));
         } else if (!moved) {
             tt_pause();
         }
@@ -1245,7 +1247,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "d833afb128c959991a52ecbbfbc92d4d6e1ab047c197899a5a012f4dcc6d1553";
+static const char tt_content_hash[] = "17f082d4b94c4be980c8a624f01be287d41c6a27cabafa6963db13d63de961e8";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

@@ -37,7 +37,7 @@ def subject() -> Subject:
 def test_a_stuck_command_costs_other_queues_at_most_a_twentieth(
     figures: ModuleType, subject: Subject, policy: str
 ) -> None:
-    """On average over shapes and latencies; a single one is a schedule beside another, which alone differ by a tenth."""
+    """On average over shapes and latencies; a single one is a schedule beside another, which differ by a tenth."""
     costs = {shape: figures.cost(subject, shape, policy, 4)["of_clean"] for shape in figures.SHAPES}
     assert sum(costs.values()) / len(costs) <= 1.05, costs
     assert max(costs.values()) <= 1.15, costs

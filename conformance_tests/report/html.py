@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tutti_hal.conformance_tests.report import content, words
+from tutti_hal.conformance_tests.report.litmus import litmus
 from tutti_hal.conformance_tests.report.matrix import matrix
 from tutti_hal.conformance_tests.session import Session, certifies, provenance
 from tutti_hal.conformance_tests.verdict import Verdict
@@ -61,6 +62,7 @@ def render(session: Session, notes: Sequence[tuple[str, str]] = ()) -> str:
         skips=content.groups(session, Verdict.SKIP),
         xfails=content.groups(session, Verdict.XFAIL),
         waivers=content.waivers(session),
+        litmus=litmus(session),
         slowest=content.slowest(session),
         first_facts=first_facts,
         other_facts=other_facts,

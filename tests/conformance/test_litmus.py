@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.conformance.reports import green, make
 from tutti_hal.conformance_tests.case import Case, Instance
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, score
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, MODELS, SHAPES, key
 from tutti_hal.conformance_tests.catalogue import catalogue
 from tutti_hal.conformance_tests.judgement import Judgement, judge
 from tutti_hal.conformance_tests.outcome import End, Outcome
+from tutti_hal.conformance_tests.report.html import render
+from tutti_hal.conformance_tests.report.litmus import litmus
 from tutti_hal.conformance_tests.seen import Facts, Seen
+from tutti_hal.conformance_tests.session import Session
 from tutti_hal.conformance_tests.terms import Terms
 from tutti_hal.conformance_tests.verdict import Verdict
 from tutti_hal.spec import load_spec
@@ -160,3 +165,43 @@ def test_the_tables_are_sound() -> None:
 def test_every_clause_of_the_level_has_a_case() -> None:
     claimed = {clause for case in catalogue().cases for clause in case.clauses}
     assert sorted(one.id for one in load_spec().clauses.values() if one.level == "L4" and one.id not in claimed) == []
+
+
+def _session_with(observations: dict[str, Any]) -> Session:
+    """A whole run in which the cases of one shape on two archs observed this."""
+    session = make(green)
+    chosen = {f"litmus/barrier:arch={arch}" for arch in ("threads-w32", "sim-w32")}
+    outcomes = {
+        name: replace(one, observations=observations) if name in chosen else one
+        for name, one in session.outcomes.items()
+    }
+    return replace(session, outcomes=outcomes)
+
+
+def test_the_report_sums_the_histograms_and_names_what_is_pruned() -> None:
+    twin = {"form": "barrier_twin", "histogram": {"1": 5, "0": 2}}
+    seen = {"cpu": "x86_64", "shape": "barrier", "right": {"form": "barrier_right", "histogram": {"1": 9}}}
+    (found,) = litmus(_session_with({**seen, "twins": {"barrier_twin": twin}}))
+    rows = {(one.name, one.exact): (one.right, one.instances, one.weak, one.pruned) for one in found.forms}
+    assert rows == {
+        ("barrier_right", False): (True, 9, 0, ""),
+        ("barrier_right", True): (True, 9, 0, ""),
+        ("barrier_twin", False): (False, 7, 2, "x86-TSO"),
+        ("barrier_twin", True): (False, 7, 2, ""),
+    }
+    assert found.forms[1].shown == (("0", 2), ("1", 5))
+    page = render(_session_with({**seen, "twins": {"barrier_twin": twin}}))
+    assert "pruned: x86-TSO" in page
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"shape": "barrier", "right": [], "twins": []},
+        {"shape": "barrier", "right": {"histogram": {"1": "many"}}, "twins": {"a": None}},
+        {"shape": {"a": 1}, "right": {"histogram": {"1": 1}}},
+        {"shape": "nothing known", "right": {"histogram": {"1": 1}}},
+    ],
+)
+def test_the_report_leaves_out_what_no_case_would_observe(strange: dict[str, Any]) -> None:
+    assert litmus(_session_with(strange)) == ()

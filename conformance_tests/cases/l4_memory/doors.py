@@ -368,10 +368,9 @@ class HostCrowd:
 
 def observe_with_partner(run: Run, right: str, *twins: str) -> dict[str, Any]:
     """Tallies of a right form and of its twins: exact where there is a world, statistical elsewhere."""
-    cpu = platform.machine()
+    cpu, shape = platform.machine(), SHAPE_OF[_group(right)]
     if run.world is not None:
         shown = {twin: small(run, twin).by_seeds() for twin in twins}
-        return {"cpu": cpu, "right": small(run, right).explore(), "twins": shown}
+        return {"cpu": cpu, "shape": shape, "right": small(run, right).explore(), "twins": shown}
     effort = Effort(1 << 13, 0.5) if run.facts.kind == "hardware" else Effort(1 << 9, 1.0)
-    shape = SHAPE_OF[_group(right)]
-    return {"cpu": cpu, **tallies(run, HostCrowd(run).play, shape, effort, right, twins)}
+    return {"cpu": cpu, "shape": shape, **tallies(run, HostCrowd(run).play, shape, effort, right, twins)}

@@ -34,7 +34,8 @@ _LIMIT_NS = 10**9
 
 def observe(run: Run, right: str, *twins: str) -> dict[str, Any]:
     """Tallies of a right form and of its twins: exact where there is a world, statistical elsewhere."""
-    return {"cpu": platform.machine(), **(_exact(run, right, twins) if run.world else _statistical(run, right, twins))}
+    found = _exact(run, right, twins) if run.world else _statistical(run, right, twins)
+    return {"cpu": platform.machine(), "shape": FORMS[right][0], **found}
 
 
 def _registers(form: str) -> int:

@@ -80,7 +80,8 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "data": _shape("a completion is seen and not its first word", "first word", {(0,)}, {(1,)}, set()),
     "phase": _shape("a phase goes back", "first look, second look", {(1, 0)}, {(0, 0), (0, 1), (1, 1)}, {(0, 0)}),
-    "barrier": _shape("what was stored before a barrier is not read after it", "data", {(0,)}, {(1,)}, set()),
+    # 2: a twin whose partner did not come in time looked at nothing.
+    "barrier": _shape("what was stored before a barrier is not read after it", "data", {(0,)}, {(1,), (2,)}, {(2,)}),
 }
 
 

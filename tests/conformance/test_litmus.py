@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.conformance.reports import green, make
 from tutti_hal.conformance_tests.case import Case, Instance
+from tutti_hal.conformance_tests.cases.l4_memory.playing import spread_threads
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, score
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, MODELS, SHAPES, key
 from tutti_hal.conformance_tests.catalogue import catalogue
@@ -205,3 +207,14 @@ def test_the_report_sums_the_histograms_and_names_what_is_pruned() -> None:
 )
 def test_the_report_leaves_out_what_no_case_would_observe(strange: dict[str, Any]) -> None:
     assert litmus(_session_with(strange)) == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no thread to a CPU")
+def test_threads_are_spread_over_the_cpus_and_set_free_again() -> None:
+    before = os.sched_getaffinity(0)
+    back = spread_threads()
+    try:
+        assert len(os.sched_getaffinity(0)) == 1
+    finally:
+        back()
+    assert os.sched_getaffinity(0) == before

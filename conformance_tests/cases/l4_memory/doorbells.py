@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Determinism, Observations, case
-from tutti_hal.conformance_tests.cases.l4_memory.doors import SET, observe_with_partner
-from tutti_hal.conformance_tests.cases.l4_memory.instances import SET as THREADS
-from tutti_hal.conformance_tests.cases.l4_memory.instances import observe
+from tutti_hal.conformance_tests.cases.l4_memory.forms import DOORBELLS, THREADS
+from tutti_hal.conformance_tests.cases.l4_memory.observing import observe, observe_with_partner
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import score
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
 _OPTIONS: Mapping[str, Any] = {
     "level": "L4",
-    "kernels": (SET,),
+    "kernels": (DOORBELLS,),
     "budget_s": 60.0,
     "determinism": Determinism.STATISTICAL,
 }

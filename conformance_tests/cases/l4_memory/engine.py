@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Determinism, Observations, case
-from tutti_hal.conformance_tests.cases.l4_memory.instances import SEEDS, SET, SmallInstance
+from tutti_hal.conformance_tests.cases.l4_memory.forms import SEEDS, THREADS
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, SHAPES, key
+from tutti_hal.conformance_tests.cases.l4_memory.small import SmallInstance
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
@@ -22,7 +23,7 @@ def _forms(shape: str) -> list[str]:
     level="L4",
     clauses=("engine.memory.weak_seen", "engine.memory.forbidden_never"),
     needs=_NEEDS,
-    kernels=(SET,),
+    kernels=(THREADS,),
     axes={"shape": tuple(dict.fromkeys(shape for shape, _ in FORMS.values()))},
     budget_s=60.0,
 )
@@ -33,7 +34,7 @@ def table(run: Run) -> Observations:
         one = SmallInstance(run, form)
         # What waits by the clock has no end where the clock stands still, as it does while all runs are taken.
         every = {} if form == "barrier_twin" else one.explore()
-        found[form] = {"every": every, "seeds": one.by_seeds(FORMS[form][1])}
+        found[form] = {"every": every, "seeds": one.by_seeds(FORMS[form][1], each=True)}
     return {"forms": found}
 
 
@@ -84,7 +85,7 @@ _LOOKS = 4096
     level="L4",
     clauses=("engine.memory.staleness_bounded",),
     needs=_NEEDS,
-    kernels=(SET,),
+    kernels=(THREADS,),
     axes={"reads": _STALE},
 )
 def staleness(run: Run) -> Observations:
@@ -100,7 +101,7 @@ def staleness(run: Run) -> Observations:
         seed = (run.seed + index) % 2**63 or 1
         how = {"policy": "random"} if index % 2 else {"policy": "script", "script": (1,) * (2 * max(_STALE))}
         run.subject.reset_world(seed=seed, staleness_reads=reads, **how)
-        run.launch(run.kernel(SET, "litmus_poll"), 1, 1, memory[0:4], memory[128:136], _LOOKS, wait=False)
+        run.launch(run.kernel(THREADS, "litmus_poll"), 1, 1, memory[0:4], memory[128:136], _LOOKS, wait=False)
         # No look takes less than a step.
         run.world.run(steps)
         run.world.store(memory.host_address, 1)
@@ -127,7 +128,7 @@ def _(seen: Seen) -> None:
     level="L4",
     clauses=("engine.memory.invisible_until_end",),
     needs=_NEEDS,
-    kernels=(SET,),
+    kernels=(THREADS,),
     axes={"hidden": (True, False)},
     determinism=Determinism.EXACT,
 )
@@ -142,7 +143,7 @@ def invisible(run: Run) -> Observations:
         go.numpy(np.uint32)[:] = 0
         seed = (run.seed + index) % 2**63 or 1
         run.subject.reset_world(policy="random", seed=seed, device_stores_invisible=bool(run.axes["hidden"]))
-        run.launch(run.kernel(SET, "litmus_hold"), 1, 1, word, go, 10**9, wait=False)
+        run.launch(run.kernel(THREADS, "litmus_hold"), 1, 1, word, go, 10**9, wait=False)
         meanwhile = []
         for _ in range(32):
             ended = run.world.run(16)

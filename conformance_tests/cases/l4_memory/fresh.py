@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Determinism, Observations, case
-from tutti_hal.conformance_tests.cases.l4_memory.instances import SET
+from tutti_hal.conformance_tests.cases.l4_memory.forms import THREADS
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
@@ -19,7 +19,7 @@ _CLAUSES = ("prim.load.fresh", "prim.store.reaches_scope")
     level="L4",
     clauses=_CLAUSES,
     axes={"scope": ("device", "system"), "bits": (32, 64)},
-    kernels=(SET,),
+    kernels=(THREADS,),
     primitives=("load.relaxed.*", "store.relaxed.*"),
     determinism=Determinism.STATISTICAL,
 )
@@ -28,7 +28,7 @@ def fresh(run: Run) -> Observations:
     bits, scope = int(run.axes["bits"]), "dev" if run.axes["scope"] == "device" else "sys"
     found: dict[str, list[list[int]]] = {}
     for form, patience, times in (("right", _PATIENCE_NS, 8), ("twin", _TWINS_NS, 3)):
-        kernel = run.kernel(SET, f"litmus_fresh_{form}_{scope}_u{bits}")
+        kernel = run.kernel(THREADS, f"litmus_fresh_{form}_{scope}_u{bits}")
         found[form] = []
         for _ in range(times):
             for _ in run.schedules(1, policy="random"):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tutti_hal.conformance_tests.case import Observations, case
-from tutti_hal.conformance_tests.cases.l4_memory.doors import SET, SmallDoor
+from tutti_hal.conformance_tests.cases.l4_memory.forms import DOORBELLS
+from tutti_hal.conformance_tests.cases.l4_memory.small_partner import SmallDoor
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
@@ -27,7 +28,7 @@ _AROUND = 0x5A5A5A5A
     level="L4",
     clauses=_CLAUSES,
     needs=("memory.mapped",),
-    kernels=(SET,),
+    kernels=(DOORBELLS,),
     primitives=("mmio.store.*",),
 )
 def rings(run: Run) -> Observations:
@@ -49,7 +50,7 @@ def _by_host(run: Run, form: str) -> dict[str, Any]:
     # The register is a word of mapped host memory, as software controllers have them, words of others around it.
     words[:64] = _AROUND
     words[32] = 0
-    kernel = run.kernel(SET, f"litmus_{form}")
+    kernel = run.kernel(DOORBELLS, f"litmus_{form}")
     run.launch(kernel, 1, 1, memory[128:132], memory[256:260], _ANSWERED, _PATIENCE_NS, wait=False)
     tails: list[int] = []
     end = time.monotonic() + 10 * _PATIENCE_NS / 1e9

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tutti_hal.conformance_tests.case import Determinism, Observations, case
-from tutti_hal.conformance_tests.cases.l4_memory.instances import SET, observe
+from tutti_hal.conformance_tests.cases.l4_memory.forms import THREADS
+from tutti_hal.conformance_tests.cases.l4_memory.observing import observe
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import score
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
 _OPTIONS: Mapping[str, Any] = {
     "level": "L4",
-    "kernels": (SET,),
+    "kernels": (THREADS,),
     "budget_s": 60.0,
     "determinism": Determinism.STATISTICAL,
 }

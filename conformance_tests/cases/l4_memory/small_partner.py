@@ -1,4 +1,4 @@
-"""Litmus shapes with a partner outside the device: the smallest drive and the host in a world, a host thread elsewhere.
+"""One instance of a litmus form in a simulated world, with a partner outside the device: a drive, or the host.
 
 No case is here.
 """
@@ -6,45 +6,19 @@ No case is here.
 from __future__ import annotations
 
 import platform
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti_hal.conformance_tests.cases.l4_memory.instances import SEEDS, Effort, tallies
-from tutti_hal.conformance_tests.cases.l4_memory.scoring import pruned, weak_in
+from tutti_hal.conformance_tests.cases.l4_memory.forms import DOORBELLS, SEEDS, SHAPE_OF, WORD, group, word_bytes
+from tutti_hal.conformance_tests.cases.l4_memory.scoring import pruned
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import SHAPES, key
 
 if TYPE_CHECKING:
     from tutti_hal.conformance_tests.run import Run
 
-#: The kernel set.
-SET = "litmus_doorbell"
-#: Each word of an entry that a thread wrote; the template has it too.
-WORD = 0x10001
-#: What a shape is, of each group of forms.
-SHAPE_OF = {
-    "submit": "entry",
-    "leader": "entry",
-    "complete": "data",
-    "phase": "phase",
-    "tell": "mp",
-    "wakeup": "sb",
-    "recycle": "war",
-}
 _PAGE = 4096
-
-
-def _group(form: str) -> str:
-    return form.partition("_")[0]
-
-
-def _wide(form: str) -> bool:
-    """Whether its words have 64 bits."""
-    return form.endswith("u64")
 
 
 class _Memory:
@@ -79,7 +53,7 @@ class _Memory:
             "wakeup": (self.DATA, self.SLEEPS, self.SEEN),
             "recycle": (self.DATA, self.FLAGS, self.SEEN),
             "rings": (self.BELLS, self.MARKS),
-        }[_group(form)]
+        }[group(form)]
         sizes = () if form.startswith("rings") else (1, 0, 0)
         return (*(self.at(place, 128) for place in names), *sizes)
 
@@ -104,12 +78,12 @@ class SmallDoor:
         self._drive.sq, self._drive.cq = bus + _Memory.ENTRIES, bus + _Memory.CQ
         self._drive.sq_depth, self._drive.cq_depth = 4, 4
         self._before = bytes(self._ffi.buffer(self._drive))
-        self._kernel = run.kernel(SET, f"litmus_{form}")
+        self._kernel = run.kernel(DOORBELLS, f"litmus_{form}")
         self._args = self._memory.arguments(form)
-        self._grid = 2 if _group(form) == "leader" else 1
+        self._grid = 2 if group(form) == "leader" else 1
 
     def _outcome(self, drive: Any, seen: list[int]) -> str:
-        match _group(self.form):
+        match group(self.form):
             case "complete":
                 return key((seen[0],))
             case "phase":
@@ -166,7 +140,7 @@ class SmallDoor:
 
     def by_seeds(self) -> dict[str, Any]:
         """Random schedules until an outcome is weak, or so many."""
-        shape = SHAPE_OF[_group(self.form)]
+        shape = SHAPE_OF[group(self.form)]
         weak, most = {key(one) for one in SHAPES[shape].weak}, _seeds(self._run, shape)
         histogram: Counter[str] = Counter()
         while not weak & set(histogram) and histogram.total() < most:
@@ -183,9 +157,9 @@ class SmallHost:
 
     def __init__(self, run: Run, form: str) -> None:
         self._run, self.form, self._memory = run, form, _Memory(run)
-        self._kernel = run.kernel(SET, f"litmus_{form}")
+        self._kernel = run.kernel(DOORBELLS, f"litmus_{form}")
         self._args = self._memory.arguments(form)
-        self._bytes = 8 if _wide(form) else 4
+        self._bytes = word_bytes(form)
 
     def _once(self, steps: int) -> str:
         world, memory = self._run.world, self._memory
@@ -194,7 +168,7 @@ class SmallHost:
         if steps:
             world.run(steps)
         data, flag, sleep = (memory.base + place for place in (_Memory.DATA, _Memory.FLAGS, _Memory.SLEEPS))
-        match _group(self.form):
+        match group(self.form):
             case "tell":
                 seen = int(world.load(flag, self._bytes))
                 outcome: tuple[int, ...] = (seen, int(world.load(data, self._bytes)))
@@ -227,7 +201,7 @@ class SmallHost:
 
     def by_seeds(self) -> dict[str, Any]:
         """Random schedules, the host after a random number of steps, until an outcome is weak, or so many."""
-        shape = SHAPE_OF[_group(self.form)]
+        shape = SHAPE_OF[group(self.form)]
         weak, most = {key(one) for one in SHAPES[shape].weak}, _seeds(self._run, shape)
         histogram: Counter[str] = Counter()
         while not weak & set(histogram) and histogram.total() < most:
@@ -243,134 +217,4 @@ def _seeds(run: Run, shape: str) -> int:
 
 def small(run: Run, form: str) -> SmallDoor | SmallHost:
     """A form's one instance in a world, with the partner that its shape has."""
-    return SmallHost(run, form) if _group(form) in ("tell", "wakeup", "recycle") else SmallDoor(run, form)
-
-
-# ---- statistical: many instances, a host thread that looks at them round by round
-
-_LANES, _BLOCKS, _ROUNDS = 32, 2, 8
-_PATIENCE_NS = 200_000_000
-
-
-class HostCrowd:
-    """Memory for many instances, and the host's half of them."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._width = _LANES * _BLOCKS
-        self._count = self._width * _ROUNDS
-        self._entries = run.buffer(64 * self._count, "mapped")
-        self._flags = run.buffer(8 * self._count, "mapped")
-        self._marks, self._seen = (run.buffer(4 * self._count, "device") for _ in range(2))
-        self._lock = threading.Lock()
-
-    def _ordered(self) -> None:
-        """Whatever this thread did before, it did before what follows: also on a CPU that orders less than x86 does."""
-        for _ in range(2):
-            with self._lock:
-                pass
-
-    def play(self, form: str, instances: int, seconds: float, kills: int = 0) -> dict[str, Any]:
-        """As :meth:`Crowd.play`."""
-        shape = SHAPES[SHAPE_OF[_group(form)]]
-        histogram: Counter[str] = Counter()
-        began, launches = time.monotonic(), 0
-        while not launches or (
-            (histogram.total() < instances or weak_in(shape, histogram) < kills) and time.monotonic() - began < seconds
-        ):
-            for outcome in self._launch(form):
-                histogram[key(outcome)] += 1
-            launches += 1
-        spent = time.monotonic() - began
-        found = {"form": form, "histogram": dict(histogram), "instances": histogram.total(), "seconds": spent}
-        return found | {"launches": launches, "settings": [{"width": self._width, "rounds": _ROUNDS}]}
-
-    def _launch(self, form: str) -> Iterator[tuple[int, ...]]:
-        run, group = self._run, _group(form)
-        for buffer in (self._entries, self._flags, self._marks, self._seen):
-            run.stream.fill(buffer, 0)
-        run.stream.synchronize()
-        places = {
-            "submit": (self._entries, self._flags, self._marks),
-            "leader": (self._entries, self._flags, self._marks, self._marks),
-            "complete": (self._entries, self._entries, self._flags, self._seen),
-            "tell": (self._entries, self._flags, self._marks),
-            "recycle": (self._entries, self._flags, self._seen),
-        }[group]
-        grid = _BLOCKS * (2 if group == "leader" else 1)
-        pace = int(run.random.integers(0, 20)) * 1000
-        kernel = run.kernel(SET, f"litmus_{form}")
-        run.launch(kernel, grid, _LANES, *places, _ROUNDS, pace, _PATIENCE_NS, wait=False)
-        outcomes = self._meanwhile(form)
-        run.stream.synchronize()
-        if group == "complete":
-            return iter([(int(one),) for one in run.read(self._seen, np.uint32)])
-        if group == "recycle":
-            read = run.read(self._seen, np.uint32)
-            return iter([(int(one), *saw) for one, saw in zip(read, outcomes, strict=True)])
-        return iter(outcomes)
-
-    def _views(self, form: str) -> tuple[Any, Any]:
-        wide = np.uint64 if _wide(form) and _group(form) == "tell" else np.uint32
-        flags = self._flags.numpy(wide)[: self._count].reshape(_ROUNDS, self._width)
-        data = self._entries.numpy(wide)
-        match _group(form):
-            case "complete":
-                return flags, data[: 4 * self._count].reshape(_ROUNDS, self._width, 4)
-            case "tell" | "recycle":
-                return flags, data[: self._count].reshape(_ROUNDS, self._width)
-            case _:
-                return flags, data[: 16 * self._count].reshape(_ROUNDS, self._width, 16)
-
-    def _meanwhile(self, form: str) -> list[tuple[int, ...]]:
-        """What the host sees, or does, while the kernel runs; an outcome for each instance."""
-        flags, data = self._views(form)
-        acts: Callable[[Any, Any], list[tuple[int, ...]]] = {
-            "submit": self._look_at_entries,
-            "leader": self._look_at_entries,
-            "complete": self._complete,
-            "tell": self._look_at_data,
-            "recycle": self._fill_again,
-        }[_group(form)]
-        end = time.monotonic() + 2 * _PATIENCE_NS / 1e9
-        outcomes: list[tuple[int, ...]] = []
-        for round_ in range(_ROUNDS):
-            came = np.zeros(self._width, bool)
-            found: list[tuple[int, ...]] = [()] * self._width
-            while not came.all() and time.monotonic() < end:
-                new = (flags[round_] != 0) & ~came
-                if new.any():
-                    self._ordered()
-                    places = np.flatnonzero(new)
-                    for place, outcome in zip(places, acts(data[round_], places), strict=True):
-                        found[int(place)] = outcome
-                    came |= new
-            outcomes += [one or (-1,) for one in found]
-        return outcomes
-
-    def _look_at_entries(self, entries: Any, places: Any) -> list[tuple[int, ...]]:
-        words = entries[places][:, [0, 10, 12]]
-        return [tuple(1 if one == WORD else int(one) for one in row) for row in words]
-
-    def _look_at_data(self, data: Any, places: Any) -> list[tuple[int, ...]]:
-        return [(1, int(one)) for one in data[places]]
-
-    def _complete(self, entries: Any, places: Any) -> list[tuple[int, ...]]:
-        entries[places, 0] = 1
-        self._ordered()
-        entries[places, 3] = 1
-        return [(1,)] * len(places)
-
-    def _fill_again(self, data: Any, places: Any) -> list[tuple[int, ...]]:
-        data[places] = 2
-        return [(1,)] * len(places)
-
-
-def observe_with_partner(run: Run, right: str, *twins: str) -> dict[str, Any]:
-    """Tallies of a right form and of its twins: exact where there is a world, statistical elsewhere."""
-    cpu, shape = platform.machine(), SHAPE_OF[_group(right)]
-    if run.world is not None:
-        shown = {twin: small(run, twin).by_seeds() for twin in twins}
-        return {"cpu": cpu, "shape": shape, "right": small(run, right).explore(), "twins": shown}
-    effort = Effort(1 << 13, 0.5) if run.facts.kind == "hardware" else Effort(1 << 9, 1.0)
-    return {"cpu": cpu, "shape": shape, **tallies(run, HostCrowd(run).play, shape, effort, right, twins)}
+    return SmallHost(run, form) if group(form) in ("tell", "wakeup", "recycle") else SmallDoor(run, form)

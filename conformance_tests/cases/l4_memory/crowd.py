@@ -15,7 +15,8 @@ from tutti_hal.conformance_tests.cases.l4_memory.forms import (
     NOTES,
     THREADS,
     cell_bytes,
-    needs_wave,
+    flag_is_modified,
+    is_register,
     roles,
     within,
     word_bytes,
@@ -45,6 +46,8 @@ class Setting:
         warm: accesses of each thread to other memory before it begins.
         stress: blocks that access other memory all the while.
         turns: how often each of their threads does.
+        data: where the first words lie, by the kind of memory.
+        flags: where the others do.
     """
 
     blocks: int
@@ -57,6 +60,8 @@ class Setting:
     warm: int
     stress: int
     turns: int
+    data: str
+    flags: str
 
 
 #: Bytes of memory that belong to no instance.
@@ -75,17 +80,22 @@ def _coprime(run: Run, count: int) -> int:
     return 1
 
 
-def _setting(run: Run, inside: bool, alone: bool) -> Setting:
+def _setting(run: Run, form: str) -> Setting:
     """Draws a setting: on a device of its own crowds of threads, on a CPU a pair of them and many rounds.
 
-    Args:
-        run: the source of chance.
-        inside: the roles are parts of one block.
-        alone: a thread has a wave of its own, for it waits for a lock, and its wave with it.
+    Memory that the host maps is slower to reach than the device's own: with the data in the one and the flag in the
+    other, what is stored first may arrive last.
     """
 
     def draw(*values: int) -> int:
         return int(run.random.choice(values))
+
+    kinds = ("device", "mapped") if run.facts.capabilities["memory.mapped"] else ("device",)
+    data, flags = (kinds[draw(*range(len(kinds)))] for _ in range(2))
+    if is_register(form):
+        data = "mapped"
+    if flag_is_modified(form):
+        flags = "device"
 
     if run.facts.kind == "hardware":
         threads, rounds = draw(32, 64, 128), draw(1, 2, 4)
@@ -94,29 +104,22 @@ def _setting(run: Run, inside: bool, alone: bool) -> Setting:
     else:
         threads, blocks, rounds, stride = 1, 1, draw(256, 512, 1024), draw(1, 16, 64)
         wait, warm, stress, turns = draw(1_000, 3_000, 10_000), draw(4, 16), 0, 0
-    if alone:
+    if is_register(form):
+        # Who waits for a lock has a wave of its own, for its wave waits with it.
         threads, rounds = 1, 8 * rounds
     total = blocks * threads * rounds
-    width = threads if inside else threads * blocks
-    return Setting(
-        blocks, threads, rounds, stride, _coprime(run, width), _coprime(run, total), wait, warm, stress, turns
-    )
+    pair, lot = _coprime(run, threads if within(form) else threads * blocks), _coprime(run, total)
+    return Setting(blocks, threads, rounds, stride, pair, lot, wait, warm, stress, turns, data, flags)
 
 
 class Crowd:
-    """Memory for many instances, and the tallies of forms that are played in it.
+    """Memory for many instances, and the tallies of forms that are played in it."""
 
-    Args:
-        run: whose memory it is.
-        kind: of the first words; a register is a word that the host maps.
-    """
-
-    def __init__(self, run: Run, kind: str = "device") -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._spread = run.facts.kind == "hardware"
         # Cells of four words and words of 64 bits are wider: room for the widest.
-        self._xs = run.buffer(4 * _MOST_WORDS, kind, fill=None)
-        self._ys = run.buffer(4 * _MOST_WORDS, "device", fill=None)
+        self._words: dict[tuple[int, str], Any] = {}
         self._seen = run.buffer(4 * NOTES * _MOST_INSTANCES, "device", fill=None)
         self._meets = run.buffer(4 * (_MOST_INSTANCES + 1), "device", fill=None)
         self._scratch = run.buffer(_SCRATCH, "device")
@@ -132,13 +135,13 @@ class Crowd:
         """
         shape = SHAPES[FORMS[form][0]]
         histogram: Counter[str] = Counter()
-        settings: list[dict[str, int]] = []
+        settings: list[dict[str, Any]] = []
         met = played = 0
         began = time.monotonic()
         while not settings or (
             (played < instances or weak_in(shape, histogram) < kills) and time.monotonic() - began < seconds
         ):
-            setting = _setting(self._run, within(form), needs_wave(form))
+            setting = _setting(self._run, form)
             notes = self._launch(form, setting)
             # Few values, so that a number for a whole row, and counting those, is quicker than comparing rows.
             values, places = np.unique(notes[:, : len(shape.noted)], return_inverse=True)
@@ -148,7 +151,8 @@ class Crowd:
                 histogram[key(tuple(int(one) for one in row[: len(shape.noted)]))] += int(number)
             played += len(notes)
             met += int((notes[:, MET] == roles(form)).sum())
-            settings.append(asdict(setting))
+            weak = weak_in(shape, histogram) - sum(one["weak"] for one in settings)
+            settings.append({**asdict(setting), "weak": weak})
             if not self._spread:
                 # Its threads are there now.
                 self._run.closing.callback(spread_threads())
@@ -161,8 +165,15 @@ class Crowd:
             "met": met,
             "seconds": spent,
             "launches": len(settings),
-            "settings": settings[:4],
+            # Those that showed most come first; the others follow from the seed.
+            "settings": sorted(settings, key=lambda one: -one["weak"])[:4],
         }
+
+    def _piece(self, which: int, kind: str) -> Any:
+        """Memory for all instances' first words (0) or other words (1), of a kind."""
+        if (which, kind) not in self._words:
+            self._words[which, kind] = self._run.buffer(4 * _MOST_WORDS, kind, fill=None)
+        return self._words[which, kind]
 
     def _launch(self, form: str, setting: Setting) -> Any:
         """One launch; the notes of each instance."""
@@ -170,7 +181,8 @@ class Crowd:
         players, inside = roles(form), within(form)
         sizes = cell_bytes(form), word_bytes(form) * (players - 1)
         stride = max(1, min(setting.stride, 4 * _MOST_WORDS // (total * max(sizes))))
-        for words, size in zip((self._xs, self._ys), sizes, strict=True):
+        pieces = self._piece(0, setting.data), self._piece(1, setting.flags)
+        for words, size in zip(pieces, sizes, strict=True):
             run.stream.fill(words[: total * stride * size], 0)
         seen, meets = self._seen[: 4 * NOTES * total], self._meets[: 4 * (total + 1)]
         run.stream.fill(seen, 0)
@@ -178,7 +190,7 @@ class Crowd:
         grid = setting.blocks * (1 if inside else players) + setting.stress
         block = setting.threads * (players if inside else 1)
         more: dict[str, Any] = {"limit_ns": _LIMIT_NS} if run.facts.capabilities["launch.bounded"] else {}
-        places = (self._xs, self._ys, seen, meets, self._scratch, _SCRATCH // 4 - 1)
+        places = (*pieces, seen, meets, self._scratch, _SCRATCH // 4 - 1)
         shape = (setting.blocks, setting.rounds, stride, setting.pair, setting.lot)
         kernel = run.kernel(THREADS, f"litmus_{form}")
         run.launch(kernel, grid, block, *places, *shape, setting.patience_ns, setting.warm, setting.turns, **more)

@@ -39,9 +39,14 @@ def word_bytes(form: str) -> int:
     return 8 if form.endswith("u64") else 4
 
 
-def needs_wave(form: str) -> bool:
-    """Whether a thread of a form waits for a lock, and so must have a wave of its own."""
+def is_register(form: str) -> bool:
+    """Whether a form's first word is a register: a word that the host maps, and that threads take turns to store."""
     return form.startswith("tail")
+
+
+def flag_is_modified(form: str) -> bool:
+    """Whether a form reads, modifies and writes its second word: that is indivisible for sure in a device's own memory."""
+    return is_register(form) or not {"add", "exchange", "or", "cas"}.isdisjoint(form.split("_"))
 
 
 #: Each word of an entry that a thread wrote.

@@ -30,9 +30,7 @@ def observe(run: Run, right: str, *twins: str) -> dict[str, Any]:
     if run.world is not None:
         shown = {twin: SmallInstance(run, twin).by_seeds(FORMS[twin][1], each=False) for twin in twins}
         return _found(shape, {"right": SmallInstance(run, right).explore(), "twins": shown})
-    # A register is a word that the host maps.
-    crowd = Crowd(run, "mapped" if shape == "tail" else "device")
-    return _found(shape, tallies(run, crowd.play, shape, _THREADS[run.facts.kind == "hardware"], right, twins))
+    return _found(shape, tallies(run, Crowd(run).play, shape, _THREADS[run.facts.kind == "hardware"], right, twins))
 
 
 def observe_with_partner(run: Run, right: str, *twins: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def is_register(form: str) -> bool:
 
 
 def flag_is_modified(form: str) -> bool:
-    """Whether a form reads, modifies and writes its second word: that is indivisible for sure in a device's own memory."""
+    """Whether a form reads, modifies and writes its second word: surely indivisible in a device's own memory alone."""
     return is_register(form) or not {"add", "exchange", "or", "cas"}.isdisjoint(form.split("_"))
 
 

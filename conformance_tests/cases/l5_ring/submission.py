@@ -199,7 +199,7 @@ def _(seen: Seen) -> None:
     seen.holds(
         "ring.wait.seldom",
         "reads of completion entries, of a crowd and of one wave",
-        crowded <= 4 * alone,
+        crowded <= 8 * alone,
         crowded,
         alone,
     )

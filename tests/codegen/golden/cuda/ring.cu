@@ -965,16 +965,21 @@ TT_DEVICE TT_INLINE void ring_settle(const ring_queue *queue) {
 // Steps between two looks at the epoch word, and one more for each wave of the grid. It may lie in host memory, of
 // which a device reads one place no more than about a million times a second, whoever asks (seen on an H200).
 [[maybe_unused]] static constexpr uint32_t RING_EPOCH_STEPS = 32;
-// How long a wave sleeps that only waits for a place, for each block of the grid: so a crowd, all of it together, looks
-// no more often than a few waves. No sleep is longer than this part of a deadline.
-[[maybe_unused]] static constexpr uint32_t RING_SLEEP_NS = 64;
+// How long a wave sleeps that only waits for a place, for each wave of the grid: so a crowd, all of it together, looks
+// no more often than a few. No sleep is longer than this part of a deadline.
+[[maybe_unused]] static constexpr uint32_t RING_SLEEP_NS = 32;
 [[maybe_unused]] static constexpr uint32_t RING_SLEEP_PART = 32;
 // Steps in which a lane got nothing done, after which it settles its queue.
 [[maybe_unused]] static constexpr uint32_t RING_IDLE_STEPS = 16;
 
+// Waves of as many blocks: their last one may be short.
+TT_DEVICE TT_INLINE uint32_t ring_waves(uint32_t blocks) {
+    return blocks * ((tt_block_size_x() - 1) / TT_WAVE_WIDTH + 1);
+}
+
 // The caller's wave, counted through the grid.
 TT_DEVICE TT_INLINE uint32_t ring_wave() {
-    return tt_block_index_x() * ((tt_block_size_x() - 1) / TT_WAVE_WIDTH + 1) + tt_thread_index_x() / TT_WAVE_WIDTH;
+    return ring_waves(tt_block_index_x()) + tt_thread_index_x() / TT_WAVE_WIDTH;
 }
 
 // The queue that a request goes through: of its target's queues, those of its class, spread over waves.
@@ -1050,6 +1055,7 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
     const ring_batch batch = {targets, queues, buffers, requests, statuses, first_status, limit_ns};
     const ring_lanes lanes = ring_lanes_here();
     const uint32_t stride = tt_grid_size_x() * tt_block_size_x();
+    const uint32_t waves = ring_waves(tt_grid_size_x());
     const uint32_t lane_row = tt_block_index_x() * tt_block_size_x() + tt_thread_index_x();
     uint32_t next = lane_row;        // the next request to submit
     uint32_t oldest = lane_row;      // the first one without a result; [oldest, next) are in flight or skipped
@@ -1063,7 +1069,7 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
     for (ring_lanes alive = ring_ballot(lanes, oldest < count); alive; alive = ring_ballot(lanes, oldest < count)) {
         uint32_t sent = 0; // or skipped
         if (unlooked-- == 0) {
-            unlooked = RING_EPOCH_STEPS + stride / TT_WAVE_WIDTH;
+            unlooked = RING_EPOCH_STEPS + waves;
             if (tt_load_relaxed_sys_u32(epoch) != epoch_expected) {
                 why = RING_WHY_STOPPED;
             }
@@ -1196,7 +1202,7 @@ TT_ENTRY void TT_LAUNCH_BOUNDS(1024)
         ring_rejoin();
         if (!ring_any(lanes, moved || (oldest < count && oldest != next))) {
             // A crowd: who has commands in flight comes first.
-            const uint32_t sleep_ns = tt_grid_size_x() * RING_SLEEP_NS;
+            const uint32_t sleep_ns = waves * RING_SLEEP_NS;
             const uint64_t most_ns = limit_ns / RING_SLEEP_PART;
             tt_sleep_ns(sleep_ns < most_ns ? sleep_ns : static_cast<uint32_t>(most_ns));
         } else if (!moved) {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tutti_hal.conformance_tests.run import Run
 
 _LANES, _BLOCKS, _ROUNDS = 32, 2, 8
-_PATIENCE_NS = 200_000_000
+_PATIENCE_NS = 1_000_000_000
 
 
 class HostCrowd:

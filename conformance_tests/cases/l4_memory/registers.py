@@ -18,7 +18,7 @@ _CLAUSES = ("prim.mmio.store.once", "prim.mmio.store.in_order")
 _COUNT = 3
 #: How often, with a partner that answers.
 _ANSWERED = 32
-_PATIENCE_NS = 200_000_000
+_PATIENCE_NS = 1_000_000_000
 #: What stands beside the register.
 _AROUND = 0x5A5A5A5A
 
@@ -53,7 +53,7 @@ def _by_host(run: Run, form: str) -> dict[str, Any]:
     kernel = run.kernel(DOORBELLS, f"litmus_{form}")
     run.launch(kernel, 1, 1, memory[128:132], memory[256:260], _ANSWERED, _PATIENCE_NS, wait=False)
     tails: list[int] = []
-    end = time.monotonic() + 10 * _PATIENCE_NS / 1e9
+    end = time.monotonic() + 4 * _PATIENCE_NS / 1e9
     while len(tails) < _ANSWERED and time.monotonic() < end:
         value = int(words[32])
         if value:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.reports import green, make
 from tutti_hal.conformance_tests.case import Case, Instance
+from tutti_hal.conformance_tests.cases.l4_memory import engine
 from tutti_hal.conformance_tests.cases.l4_memory.playing import spread_threads
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import NEEDED, score
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import FORMS, MODELS, SHAPES, key
@@ -218,3 +219,65 @@ def test_threads_are_spread_over_the_cpus_and_set_free_again() -> None:
     finally:
         back()
     assert os.sched_getaffinity(0) == before
+
+
+def _verdict(case: Case, axes: dict[str, Any], observed: dict[str, Any]) -> Verdict:
+    """The verdict of one of the suite's own cases over what somebody says was observed in a world."""
+    outcome = Outcome("forged", 1, End.OBSERVED, {}, observed, (), (), 0.1)
+    facts = replace(_facts("world"), capabilities={"engine.simulation": True, "memory.mapped": True})
+    return judge(Instance(case, axes), outcome, facts, Terms(load_spec(), {}, {})).verdict
+
+
+def _table(**changed: dict[str, Any]) -> dict[str, Any]:
+    """What a world shows of SB, as the table wants it."""
+    strong = {"0,1": 5, "1,0": 5, "1,1": 5}
+    forms = {}
+    for form in ("sb_fence", "sb_system", "sb_relaxed", "sb_ordered"):
+        weak = form in ("sb_relaxed", "sb_ordered")
+        histogram = {**strong, "0,0": 1} if weak else strong
+        every = {"histogram": histogram, "instances": sum(histogram.values()), "complete": True}
+        seeds = {"histogram": histogram, "instances": 16, "first": dict.fromkeys(histogram, 1)}
+        forms[form] = {
+            "every": {**every, **changed.get(form, {})},
+            "seeds": {**seeds, **changed.get(f"{form}_seeds", {})},
+        }
+    return {"forms": forms}
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        ({}, Verdict.PASS),
+        ({"sb_fence": {"histogram": {"0,1": 1, "0,0": 1}}}, Verdict.FAIL),
+        ({"sb_system": {"complete": False}}, Verdict.FAIL),
+        ({"sb_ordered_seeds": {"first": {"0,1": 1}}}, Verdict.FAIL),
+        ({"sb_fence_seeds": {"histogram": {"2,0": 1}}}, Verdict.FAIL),
+    ],
+    ids=["as it should be", "forbidden", "not all runs", "not seen", "never stored"],
+)
+def test_the_engines_table_is_held_form_by_form(changed: dict[str, Any], verdict: Verdict) -> None:
+    assert _verdict(engine.table, {"shape": "sb"}, _table(**changed)) is verdict
+
+
+def test_the_engine_may_show_what_is_old_no_longer_than_it_says() -> None:
+    def verdict(*looks: int, last: int = 1) -> Verdict:
+        found = [[20, 20 + one, last] for one in looks]
+        return _verdict(engine.staleness, {"reads": 8}, {"found": found})
+
+    assert verdict(-3, 0, 9) is Verdict.PASS
+    assert verdict(-3, 0, 10) is Verdict.FAIL
+    assert verdict(-3, 0, 2) is Verdict.FAIL  # it never showed the old value for as long as it may
+    assert verdict(9, last=0) is Verdict.FAIL
+
+
+def test_stores_stay_hidden_exactly_where_they_are_set_to() -> None:
+    def verdict(hidden: bool, meanwhile: list[int], after: int = 1, ended: bool = False) -> Verdict:
+        one = {"ended": ended, "meanwhile": meanwhile, "after": after}
+        return _verdict(engine.invisible, {"hidden": hidden}, {"found": [one]})
+
+    assert verdict(True, [0, 0]) is Verdict.PASS
+    assert verdict(False, [0, 1]) is Verdict.PASS
+    assert verdict(True, [0, 1]) is Verdict.FAIL
+    assert verdict(True, [0, 0], after=0) is Verdict.FAIL
+    assert verdict(False, [0, 0]) is Verdict.FAIL
+    assert verdict(True, [0, 0], ended=True) is Verdict.FAIL

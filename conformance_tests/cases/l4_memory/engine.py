@@ -12,6 +12,8 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 
 _NEEDS = ("engine.simulation",)
+#: Forged observations show that the judges can fail (tests/conformance/test_litmus.py).
+_NO_MUTANT = "it is about the engine's memory, which no template, record or controller changes"
 
 
 def _forms(shape: str) -> list[str]:
@@ -23,6 +25,7 @@ def _forms(shape: str) -> list[str]:
     level="L4",
     clauses=("engine.memory.weak_seen", "engine.memory.forbidden_never"),
     needs=_NEEDS,
+    no_mutant=_NO_MUTANT,
     kernels=(THREADS,),
     axes={"shape": tuple(dict.fromkeys(shape for shape, _ in FORMS.values()))},
     budget_s=60.0,
@@ -85,6 +88,7 @@ _LOOKS = 4096
     level="L4",
     clauses=("engine.memory.staleness_bounded",),
     needs=_NEEDS,
+    no_mutant=_NO_MUTANT,
     kernels=(THREADS,),
     axes={"reads": _STALE},
 )
@@ -128,6 +132,7 @@ def _(seen: Seen) -> None:
     level="L4",
     clauses=("engine.memory.invisible_until_end",),
     needs=_NEEDS,
+    no_mutant=_NO_MUTANT,
     kernels=(THREADS,),
     axes={"hidden": (True, False)},
     determinism=Determinism.EXACT,

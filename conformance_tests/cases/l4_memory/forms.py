@@ -44,9 +44,14 @@ def is_register(form: str) -> bool:
     return form.startswith("tail")
 
 
+def is_modified(form: str) -> bool:
+    """Whether a form takes its flag, or the last word of a completion, by a read-modify-write."""
+    return not {"add", "exchange", "or", "cas"}.isdisjoint(form.split("_"))
+
+
 def flag_is_modified(form: str) -> bool:
     """Whether a form reads, modifies and writes its second word: surely indivisible in a device's own memory alone."""
-    return is_register(form) or not {"add", "exchange", "or", "cas"}.isdisjoint(form.split("_"))
+    return is_register(form) or is_modified(form)
 
 
 #: Each word of an entry that a thread wrote.

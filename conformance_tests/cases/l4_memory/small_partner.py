@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti_hal.conformance_tests.cases.l4_memory.forms import DOORBELLS, SEEDS, SHAPE_OF, WORD, group, word_bytes
+from tutti_hal.conformance_tests.cases.l4_memory.forms import (
+    DOORBELLS,
+    SEEDS,
+    SHAPE_OF,
+    WORD,
+    group,
+    is_modified,
+    word_bytes,
+)
 from tutti_hal.conformance_tests.cases.l4_memory.scoring import pruned
 from tutti_hal.conformance_tests.cases.l4_memory.shapes import SHAPES, key
 
@@ -54,8 +62,9 @@ class _Memory:
             "recycle": (self.DATA, self.FLAGS, self.SEEN),
             "rings": (self.BELLS, self.MARKS),
         }[group(form)]
+        watch = (self.at(self.CQ, 128),) if is_modified(form) else ()
         sizes = () if form.startswith("rings") else (1, 0, 0)
-        return (*(self.at(place, 128) for place in names), *sizes)
+        return (*(self.at(place, 128) for place in names), *watch, *sizes)
 
 
 class SmallDoor:

@@ -260,11 +260,16 @@ class Ring:
         where.record(iocb.done)
 
     def _launch(self, iocb: Iocb, stream: Stream) -> None:
+        import numpy as np
+
         from tutti_hal.shim import LaunchConfig, launch
 
         options = self.options
         lanes = self._lanes(iocb.command_count)
         block = min(options.block, lanes)
+        if int(self._epoch_word.numpy(np.uint32)[0]) != self._epoch:
+            # One wave looks at the epoch before it does anything, the others by turns: a stopped ring has only that one.
+            lanes = block = min(block, self._wave_width)
         launch(
             stream,
             LaunchConfig(grid=-(-lanes // block), block=block),

@@ -23,7 +23,7 @@ _READ, _ABORT, _DELETE_SQ = 2, 0x08, 0x00
 def _two_queues(run: Run) -> tuple[dict[str, Any], int]:
     """Options of two queues on one completion queue, and requests of which each queue gets some.
 
-    The lanes of a wave's number go to the first queue. Two blocks of one lane less make a few that go to the second.
+    Of two blocks of one lane less than a wave, each is a wave: the first goes to the first queue, the other to the second.
     """
     width = run.device.wave_width
     # Drives that grant one queue pair have nothing to share.
@@ -142,8 +142,8 @@ def _(seen: Seen) -> None:
     seen.holds("ring.wait.bounded", "from its deadline to a tenth after", seen["limit_ns"] <= took <= most, took)
     health = [queue["health"] for queue in seen["marked"]]
     seen.equal("ring.timeout.queue_marked", "queues", health, [["TIMED_OUT"], []])
-    # Lanes from the width of a wave on use the second queue.
-    first = seen.facts.wave_width
+    # The lanes of the second block use the second queue.
+    first = seen.facts.wave_width - 1
     rest = states[first:]
     seen.equal("ring.recovery.others_go_on", "requests through the other queue", rest, ["COMPLETED"] * len(rest))
     seen.equal("ring.timeout.queue_marked", "requests for it later", again["state"][:first], ["NOT_RUN"] * first)

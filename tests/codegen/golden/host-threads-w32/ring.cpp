@@ -965,10 +965,8 @@ TT_DEVICE TT_INLINE void ring_settle(const ring_queue *queue) {
 // Steps between two looks at the epoch word, and one more for each wave of the grid. It may lie in host memory, of
 // which a device reads one place no more than about a million times a second, whoever asks (seen on an H200).
 [[maybe_unused]] static constexpr uint32_t RING_EPOCH_STEPS = 32;
-// How long a wave sleeps that only waits for a place, for each wave of the grid: so a crowd, all of it together, looks
-// no more often than a few. No sleep is longer than this part of a deadline.
-[[maybe_unused]] static constexpr uint32_t RING_SLEEP_NS = 32;
-[[maybe_unused]] static constexpr uint32_t RING_SLEEP_PART = 32;
+// More waves than these are a crowd, of which each pauses once for each of them where it only waits for a place.
+[[maybe_unused]] static constexpr uint32_t RING_CROWD = 16;
 // Steps in which a lane got nothing done, after which it settles its queue.
 [[maybe_unused]] static constexpr uint32_t RING_IDLE_STEPS = 16;
 
@@ -1200,12 +1198,9 @@ static void tt_body_ring_run(const ring_target *targets, const ring_queue *queue
         }
         // From here to the next step no lane holds anything that another one of its wave could wait for.
         ring_rejoin();
-        if (!ring_any(lanes, moved || (oldest < count && oldest != next))) {
-            // A crowd: who has commands in flight comes first.
-            const uint32_t sleep_ns = waves * RING_SLEEP_NS;
-            const uint64_t most_ns = limit_ns / RING_SLEEP_PART;
-            tt_sleep_ns(sleep_ns < most_ns ? sleep_ns : static_cast<uint32_t>(most_ns));
-        } else if (!moved) {
+        // A crowd looks no more often, all of it together, than a few waves: who has commands in flight comes first.
+        const bool waits = !ring_any(lanes, moved || (oldest < count && oldest != next));
+        for (uint32_t pauses = moved ? 0 : waits && waves > RING_CROWD ? waves : 1; pauses; pauses--) {
             tt_pause();
         }
     }
@@ -1253,7 +1248,7 @@ static const tt_kernel_desc tt_kernels[] = {
     {"ring_run", tt_entry_ring_run, 11, 1024, tt_sizes_ring_run, tt_names_ring_run},
 };
 
-static const char tt_content_hash[] = "927cce94dc3aee6d51e254e20b8fec72fabe4c22d24bbaa2af71fc692b78d3dd";
+static const char tt_content_hash[] = "23066b3a852d275ed80cf096f8420d546141ad073c23024b96874fc77ec98659";
 static const tt_module_desc tt_module = {
     TT_ABI_VERSION, TT_HOST_MODE, TT_WAVE_WIDTH, 1, tt_kernels, tt_content_hash,
 };

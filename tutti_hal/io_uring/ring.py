@@ -268,7 +268,7 @@ class Ring:
         lanes = self._lanes(iocb.command_count)
         block = min(options.block, lanes)
         if int(self._epoch_word.numpy(np.uint32)[0]) != self._epoch:
-            # One wave looks at the epoch before it does anything, the others by turns: a stopped ring has only that one.
+            # One wave looks at the epoch before it does anything, the others by turns: when stopped, it is alone.
             lanes = block = min(block, self._wave_width)
         launch(
             stream,

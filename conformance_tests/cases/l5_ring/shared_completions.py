@@ -23,7 +23,7 @@ _READ, _ABORT, _DELETE_SQ = 2, 0x08, 0x00
 def _two_queues(run: Run) -> tuple[dict[str, Any], int]:
     """Options of two queues on one completion queue, and requests of which each queue gets some.
 
-    Of two blocks of one lane less than a wave, each is a wave: the first goes to the first queue, the other to the second.
+    Of two blocks of one lane less than a wave, each is a wave: the first has the first queue, the other the second.
     """
     width = run.device.wave_width
     # Drives that grant one queue pair have nothing to share.

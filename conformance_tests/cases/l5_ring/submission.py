@@ -11,7 +11,7 @@ from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Seen
 from tutti_hal.nvme.software_config import CompletionOrder, FaultAction, FaultRule
 
-#: Waves of a crowd, of one lane and one request each; a command's time, in which who does not hold back looks many times.
+#: Waves of a crowd, of one lane and one request each; a command's time, in which a busy one looks many times.
 _CROWD, _SLOW_NS = 64, 20_000
 
 

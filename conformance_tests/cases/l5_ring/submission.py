@@ -171,7 +171,7 @@ def _(seen: Seen) -> None:
 @case(
     "ring/crowd.seldom",
     level="L5",
-    clauses=("ring.wait.seldom", "ring.wait.place"),
+    clauses=("ring.wait.place",),
     kernels=("ring",),
     needs=("wave.ballot",),
     budget_s=30.0,
@@ -197,7 +197,7 @@ def _(seen: Seen) -> None:
         looks[waves] = one["counted"]["ring"]["cq_loads"]
     alone, crowded = looks["1"], looks[str(_CROWD)]
     seen.holds(
-        "ring.wait.seldom",
+        "ring.wait.place",
         "reads of completion entries, of a crowd and of one wave",
         crowded <= 8 * alone,
         crowded,

@@ -76,6 +76,14 @@ def test_every_order_fence_and_store_of_the_ring_has_its_mutants(mutants: tuple[
     assert sum("tt_mmio_store" in one.before for one in dropped) == code.count("tt_mmio_store") > 0
 
 
+def test_listings_are_no_mutants_judges(tables: Tables) -> None:
+    """They are about optimised code, and mutants are compiled without the optimiser: the product itself would fail."""
+    names = [case.name for case in catalogue(()).cases if case.name.startswith("compile/listing")]
+    assert len(names) > 3
+    globs = [glob for row in tables.targets for glob in row.cases]
+    assert not [name for name in names for glob in globs if fnmatchcase(name, glob)]
+
+
 def test_the_suites_own_kernels_are_no_sites(mutants: tuple[Mutant, ...]) -> None:
     files = {one.file for one in mutants if one.source is Source.TEMPLATE}
     assert "kernels/ring.cu.j2" in files

@@ -18,6 +18,7 @@ from tutti_hal.errors import (
     NamespaceInvalid,
     QueueInvalid,
     QueuesRefused,
+    RuntimeFailure,
 )
 from tutti_hal.io_uring import Drive, Ring, RingOptions
 from tutti_hal.io_uring.completion import succeeded
@@ -335,6 +336,26 @@ def test_it_stops_soon_and_ends_by_itself(device: Device) -> None:
         with pytest.raises(DeviceControllerEnded):
             controller.stop()
         assert not controller.serving
+
+
+def test_a_kernel_that_failed_leaves_it_stopped(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DeviceController(device, 64, OPTIONS) as controller:
+        Line(controller)
+        controller.start()
+        failure = RuntimeFailure("query an event", "the kernel failed", "Look at it.")
+
+        def query() -> bool:
+            raise failure
+
+        with monkeypatch.context() as patch:
+            patch.setattr(controller._ended, "query", query)
+            with pytest.raises(RuntimeFailure) as raised:
+                controller.stop()
+        assert raised.value is failure
+        assert not controller.serving
+        assert not device.holds_releases
+        # What a device would have ended by itself.
+        controller._stop_word.numpy(np.uint32)[0] += 1
 
 
 def test_bad_options_are_refused(device: Device, controller: DeviceController) -> None:

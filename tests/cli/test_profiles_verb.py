@@ -6,8 +6,24 @@ import json
 
 import pytest
 
-from tutti_hal import backend, profile
+from tutti_hal import backend, certificates, profile
+from tutti_hal.certificates import Certificate, Index
 from tutti_hal.cli.main import main
+
+# Of another product than this, therefore stale.
+PASSED = Certificate(
+    folder="cuda/board-2026-01-31",
+    vendor="cuda",
+    provenance="hardware",
+    archs=("sm_90",),
+    level="L3",
+    date="2026-01-31",
+    suite="0.1.0",
+    commit="c" * 40,
+    sources="0" * 64,
+    manifest="0" * 64,
+    nbytes=1,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +31,7 @@ def _no_ambient_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(profile.VARIABLE, raising=False)
     monkeypatch.delenv(backend.DISABLE_VARIABLE, raising=False)
     monkeypatch.setattr(profile, "pinned", lambda: None)
+    monkeypatch.setattr(certificates, "read_index", lambda: Index((PASSED,), {}))
 
 
 def report(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
@@ -31,7 +48,16 @@ def test_every_installed_vendor_is_listed(capsys: pytest.CaptureFixture[str]) ->
     assert len(rows["host"]["archs"]) == 6
     assert not rows["cuda"]["needs_naming"]
     assert rows["cuda"]["reason"]
-    assert {row["level_passed"] for row in rows.values()} == {None}
+    assert {vendor for vendor, row in rows.items() if row["level_passed"]} == {"cuda"}
+    assert rows["cuda"]["level_passed"] == {
+        "level": "L3",
+        "provenance": "hardware",
+        "archs": ["sm_90"],
+        "date": "2026-01-31",
+        "suite": "0.1.0",
+        "commit": "c" * 40,
+        "stale": True,
+    }
 
 
 def test_a_named_profile_is_selected(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +91,8 @@ def test_the_table_for_people_says_the_same(capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     for words in ("threads-w128", "when named", "none yet", "pinned: nothing", "selected: host:sim-w32 (by argument)"):
         assert words in text
+    assert "hardware" in text
+    assert "stale" in text
     assert main(["profiles", "--profile", "hots"]) == 1
     assert "TT-PROFILE-UNKNOWN" in capsys.readouterr().out
 

@@ -193,6 +193,7 @@ def test_a_copy_loads_the_same(folder: Path) -> None:
         ("primitives.yaml", "axes: {dim: [x, y, z]}", "axes: {dims: [x, y, z]}", "no axis 'dims'; did you mean 'dim'?"),
         ("capabilities.yaml", "scope: vendor", "scope: vender", "no scope 'vender'; did you mean 'vendor'?"),
         ("capabilities.yaml", "version: 1", "version: '1'", "expected a whole number, found text"),
+        ("capabilities.yaml", "unsaid: false", "unsaid: no idea", "expected true or false, found text"),
         (
             "host_api.yaml",
             "clauses: [host.device.count]",

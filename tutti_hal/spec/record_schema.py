@@ -170,7 +170,7 @@ def build_record(table: Mapping[str, Any], folder: Path, spec: Spec) -> Record:
         attributes=_numbers(table["attributes"]),
         constants=_freeze({name: _numbers(value) for name, value in table.get("constants", {}).items()}),
         primitives=_lowerings(table["primitives"]),
-        capabilities=_freeze(dict(table["capabilities"])),
+        capabilities=_answers(table["capabilities"], "vendor", spec),
         placement=_freeze({name: table["placement"][name] for name in PLACED}),
         p2p=P2p(
             table["p2p"]["mechanisms"],
@@ -204,15 +204,29 @@ def _quirk(value: Mapping[str, Any]) -> Quirk:
     return Quirk(value["id"], text, value["sdk"], _evidence(value), _freeze(changes), refuse)
 
 
+def _answers(said: Mapping[str, bool], scope: str, spec: Spec) -> Mapping[str, bool]:
+    """What a record says of each capability of a scope, the unsaid ones last."""
+    own = (one for one in spec.capabilities.values() if one.scope == scope)
+    unsaid = {one.id: one.unsaid for one in own if one.unsaid is not None and one.id not in said}
+    return _freeze({**said, **unsaid})
+
+
+def _check_answered(scope: str, node: Node, spec: Spec, problems: Problems, *path: str) -> None:
+    """Note each capability of a scope that a record has to mention and does not."""
+    answered = _given(node, *path, "capabilities")
+    for one in spec.capabilities.values():
+        if one.scope == scope and one.unsaid is None and one.id not in answered:
+            problems.add(node.at(*(path or ("capabilities",))), f"the capability '{one.id}' is not answered")
+
+
 def _arch(name: str, value: Mapping[str, Any], spec: Spec) -> Arch:
-    del spec
     return Arch(
         name=name,
         wave_width=value["wave_width"],
         mask_bits=value["mask_bits"],
         defines=_freeze({k: str(v) for k, v in value.get("defines", {}).items()}),
         limits=_freeze(dict(value.get("limits", {}))),
-        capabilities=_freeze(dict(value["capabilities"])),
+        capabilities=_answers(value["capabilities"], "arch", spec),
         vars=_freeze({k: str(v) for k, v in value.get("vars", {}).items()}),
         overrides=_lowerings(value.get("primitives", {})),
         evidence=_evidence(value),
@@ -283,9 +297,7 @@ def check_whole(table: Mapping[str, Any], folder: Path, spec: Spec, node: Node, 
     if default is not None and default not in _given(node, "archs"):
         problems.add(node.at("default_arch"), f"no arch '{default}' in archs{near_miss(default, archs)}")
     _check_pattern(_part(table, "toolchain").get("version_pattern", "()"), node, problems)
-    for capability in spec.capabilities.values():
-        if capability.scope == "vendor" and capability.id not in _given(node, "capabilities"):
-            problems.add(node.at("capabilities"), f"the capability '{capability.id}' is not answered")
+    _check_answered("vendor", node, spec, problems)
     host_api = _part(table, "host_api")
     for name in sorted(set(host_api.get("names", {})) & set(host_api.get("absent", {}))):
         problems.add(node.at("host_api", "absent", name), "the function is mapped under names, too")
@@ -344,9 +356,7 @@ def _check_numbers(value: Mapping[str, Any], node: Node, path: tuple[str, ...], 
 def _check_arch(
     name: str, arch: Mapping[str, Any], table: Mapping[str, Any], spec: Spec, node: Node, problems: Problems
 ) -> None:
-    for capability in spec.capabilities.values():
-        if capability.scope == "arch" and capability.id not in _given(node, "archs", name, "capabilities"):
-            problems.add(node.at("archs", name), f"the capability '{capability.id}' is not answered")
+    _check_answered("arch", node, spec, problems, "archs", name)
     width, bits = arch.get("wave_width", 32), arch.get("mask_bits", 64)
     if width not in WAVE_WIDTHS:
         problems.add(node.at("archs", name, "wave_width"), f"{width} is neither 32, 64 nor 128")

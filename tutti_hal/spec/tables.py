@@ -13,7 +13,7 @@ from typing import Any
 
 from tutti_hal.paths import package_file
 from tutti_hal.spec.nodes import Node, Problems, near_miss, read
-from tutti_hal.spec.schema import BAD, Int, ListOf, MapOf, Scalar, Struct, Text
+from tutti_hal.spec.schema import BAD, Flag, Int, ListOf, MapOf, Scalar, Struct, Text
 
 #: Level names of the conformance ladder.
 LEVELS = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8")
@@ -43,12 +43,14 @@ class Capability:
         scope: ``vendor`` or ``arch``: which of them answers it.
         required_from: the level from which on it may not be declared false; None: it is optional at every level. Only
             what is optional at a level is a reason to skip a case there.
+        unsaid: what a record says of it that does not mention it; None: every record has to mention it.
     """
 
     id: str
     meaning: str
     scope: str
     required_from: str | None = None
+    unsaid: bool | None = None
 
     def optional_at(self, level: str) -> bool:
         """Whether declaring it false is a reason to skip a case of ``level`` (``L0`` to ``L8``)."""
@@ -180,12 +182,13 @@ def _table(node: Node, struct: Struct, problems: Problems) -> dict[str, Any]:
 def _capabilities(node: Node, problems: Problems) -> dict[str, Capability]:
     entry = Struct(
         {"meaning": Text(), "scope": Text(known=("vendor", "arch"), noun="scope")},
-        {"required_from": Text(known=LEVELS, noun="level")},
+        {"required_from": Text(known=LEVELS, noun="level"), "unsaid": Flag()},
     )
     schema = Struct({"version": Int(1, 1), "capabilities": MapOf(entry, pattern=_ANCHOR, noun="capability")})
     table = _table(node, schema, problems).get("capabilities", {})
     return {
-        k: Capability(k, v.get("meaning", ""), v.get("scope", ""), v.get("required_from")) for k, v in table.items()
+        k: Capability(k, v.get("meaning", ""), v.get("scope", ""), v.get("required_from"), v.get("unsaid"))
+        for k, v in table.items()
     }
 
 

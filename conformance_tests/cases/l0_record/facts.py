@@ -62,24 +62,27 @@ def _(seen: Seen) -> None:
 
 @case("record/capabilities", level="L0", clauses=("record.capability.answered",), per=Per.VENDOR)
 def capabilities(run: Run) -> Observations:
-    """Each capability is answered by the vendor, or by each arch; a copy that leaves one out is refused."""
+    """Each capability is answered, by the vendor or by each arch; a copy that lacks one is refused."""
     from tutti_hal.paths import package_file
     from tutti_hal.record import load_record
 
     contract = read_table(package_file("spec", "capabilities.yaml"))["capabilities"]
+    unsaid = {name: one["unsaid"] for name, one in contract.items() if "unsaid" in one}
     table, short = table_in_force(run), table_in_force(run)
-    left_out = [str(run.random.choice(sorted(short["capabilities"])))]
+    left_out = [str(run.random.choice(sorted(short["capabilities"].keys() - unsaid)))]
     short["capabilities"].pop(left_out[0])
     for arch in short["archs"].values():
-        left_out.append(str(run.random.choice(sorted(arch["capabilities"]))))
+        left_out.append(str(run.random.choice(sorted(arch["capabilities"].keys() - unsaid))))
         arch["capabilities"].pop(left_out[-1])
     folder, applied = plant_record(run, "short", short), run.profile.record.applied
     return {
         "scopes": {name: one["scope"] for name, one in contract.items()},
+        "unsaid": unsaid,
         "vendor": table["capabilities"],
         "archs": {name: arch["capabilities"] for name, arch in table["archs"].items()},
         "changes": [one.get("set", {}).get("capabilities", {}) for one in table["quirks"] if one["id"] in applied],
         "in_force": dict(run.profile.record.capabilities),
+        "of_archs": {name: dict(arch.capabilities) for name, arch in run.profile.record.archs.items()},
         "left_out": left_out,
         "problems": problems_of(lambda: load_record(folder)),
     }
@@ -93,12 +96,17 @@ def _(seen: Seen) -> None:
     answers |= {f"arch {name}": ("arch", answered) for name, answered in seen["archs"].items()}
     for who, (scope, answered) in answers.items():
         wanted = sorted(name for name, one in scopes.items() if one == scope)
-        seen.equal(clause, f"capabilities that {who} answers", sorted(answered), wanted)
+        said = {**{name: value for name, value in seen["unsaid"].items() if scopes[name] == scope}, **answered}
+        seen.equal(clause, f"capabilities that {who} answers", sorted(said), wanted)
         odd = [name for name, value in answered.items() if not isinstance(value, bool)]
         seen.holds(clause, f"{who} answers with true or false", not odd, odd, answered)
     # The quirks of the SDK's version may change an answer, in their order.
     changed = {k: v for one in seen["changes"] for k, v in one.items() if k in seen["vendor"]}
     seen.equal(clause, "what the record in force answers", seen["in_force"], {**seen["vendor"], **changed})
+    for name, answered in seen["archs"].items():
+        unsaid = {one: value for one, value in seen["unsaid"].items() if scopes[one] == "arch" and one not in answered}
+        in_force = {one: seen["of_archs"][name][one] for one in unsaid}
+        seen.equal(clause, f"what arch {name} does not say", in_force, unsaid)
     places = ["capabilities", *(f"archs.{name}" for name in seen["archs"])]
     for place, name in zip(places, seen["left_out"], strict=True):
         hits = [p for p in seen["problems"] if p["key"] == place and f"'{name}'" in p["text"]]

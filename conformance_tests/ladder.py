@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.judgement import Judgement
-from tutti_hal.conformance_tests.verdict import Verdict, worst
+from tutti_hal.conformance_tests.verdict import OPEN, Verdict, worst
 from tutti_hal.spec import Spec
 from tutti_hal.spec.tables import LEVELS
 
@@ -18,7 +18,7 @@ class Rung(StrEnum):
 
     #: Every clause of the level was tested, and nothing blocks it.
     PASSED = "passed"
-    #: Nothing failed, but a clause of the level has no case, or an instance was not run.
+    #: Nothing failed, but a clause of the level has no case, or an instance was not run or is inconclusive.
     INCOMPLETE = "incomplete"
     #: Something that must pass did not.
     FAILED = "failed"
@@ -44,6 +44,11 @@ class Level:
     untested: tuple[str, ...]
     blocking: tuple[str, ...]
 
+    @property
+    def waits_for(self) -> str:
+        """What keeps it open, as numbers of verdicts; empty where only clauses without a case do."""
+        return ", ".join(f"{number} {one}" for one, number in self.counts.items() if one in OPEN and number)
+
 
 @dataclass(frozen=True)
 class Ladder:
@@ -66,6 +71,26 @@ class Ladder:
     def first_red(self) -> Level | None:
         """The lowest level that failed, None where none did."""
         return next((level for level in self.levels if level.state is Rung.FAILED), None)
+
+    @property
+    def first_open(self) -> Level | None:
+        """The lowest level that is incomplete because an instance blocks it, None where none is."""
+        return next((level for level in self.levels if level.state is Rung.INCOMPLETE and level.blocking), None)
+
+
+def state_of(asked: bool, blocking: Collection[Verdict], waiting: bool) -> Rung:
+    """How a level stands.
+
+    Args:
+        asked: whether the run was to judge it.
+        blocking: the verdicts that block it.
+        waiting: whether a clause has no case, an instance was not run, or there is none.
+    """
+    if not asked:
+        return Rung.NOT_RUN
+    if not OPEN.issuperset(blocking):
+        return Rung.FAILED
+    return Rung.INCOMPLETE if blocking or waiting else Rung.PASSED
 
 
 def ladder(
@@ -96,19 +121,12 @@ def ladder(
         blocking = tuple(
             instance.id for instance in own if (found := judgements.get(instance.id)) is not None and found.blocks
         )
-        failed = tuple(i for i in blocking if judgements[i].verdict is not Verdict.NOT_TESTED)
         untested = tuple(
             clause
             for clause, verdict in clauses.items()
             if spec.clauses[clause].level == name and verdict is Verdict.NOT_TESTED
         )
-        if name not in asked:
-            state = Rung.NOT_RUN
-        elif failed:
-            state = Rung.FAILED
-        elif untested or counts[Verdict.NOT_TESTED] or not own:
-            state = Rung.INCOMPLETE
-        else:
-            state = Rung.PASSED
+        waiting = bool(untested or counts[Verdict.NOT_TESTED] or not own)
+        state = state_of(name in asked, [judgements[one].verdict for one in blocking], waiting)
         rungs.append(Level(name, state, counts, untested, blocking))
     return Ladder(tuple(rungs), clauses)

@@ -285,6 +285,7 @@ def _kept(finding: Finding, evidence: Path, looked: dict[str, str]) -> tuple[Red
     """The first red rung of a package, and what it says of the next step; nothing where the record is another now."""
     from tutti_hal.conformance_tests.package import layout
     from tutti_hal.conformance_tests.package.comparison import read_package
+    from tutti_hal.conformance_tests.verdict import OPEN
 
     package = read_package(evidence)
     assert finding.backend is not None
@@ -305,12 +306,17 @@ def _kept(finding: Finding, evidence: Path, looked: dict[str, str]) -> tuple[Red
     reached = [level["level"] for level in run["ladder"]["levels"] if level["state"] != "not run"]
     higher = LEVELS[LEVELS.index(reached[-1]) + 1 :] if reached else LEVELS
     say = f"nothing is red up to {reached[-1]}" if reached else "it ran nothing"
+    for level in run["ladder"]["levels"]:
+        waits = ", ".join(f"{number} {one}" for one, number in level["counts"].items() if one in OPEN)
+        say += f"; {level['level']} is incomplete ({waits})" if waits else ""
     return None, f"{say}; next: tutti-hal certify --profile {finding.name}{f' --level {higher[0]}' if higher else ''}"
 
 
 def _failed(lines: list[tuple[int, Any]], level: dict[str, Any], folder: Path) -> Red:
+    from tutti_hal.conformance_tests.verdict import OPEN
+
     verdicts = {row["id"]: row for _, row in lines}
-    row = next((verdicts[one] for one in level["blocking"] if verdicts[one]["verdict"] != "NOT_TESTED"), None)
+    row = next((verdicts[one] for one in level["blocking"] if verdicts[one]["verdict"] not in OPEN), None)
     if row is None:
         return Red(level["level"], "", "the level failed", "Run certify again.", str(folder))
     red = [clause for clause, verdict in row["clauses"].items() if verdict == row["verdict"]]

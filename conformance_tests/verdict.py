@@ -51,6 +51,9 @@ DECLARED_REASONS = frozenset({SkipReason.CAPABILITY, SkipReason.UNSUPPORTED})
 
 _ORDER = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
+#: Verdicts that keep a level from being passed although nothing failed: they say nothing of the port, for or against.
+OPEN = frozenset({Verdict.INCONCLUSIVE, Verdict.NOT_TESTED})
+
 #: Verdicts with which a level can still be passed.
 ACCEPTED = frozenset({Verdict.PASS, Verdict.WAIVED, Verdict.SKIP})
 

@@ -76,21 +76,29 @@ def _command_line() -> str:
 
 
 def _coverage() -> str:
-    """Every clause with the cases that test it."""
+    """Every clause with the cases that test it, and each level that has no clause with the reason."""
     from tutti_hal.conformance_tests.catalogue import catalogue
+    from tutti_hal.conformance_tests.report.words import LEVEL_TITLES, NO_CLAUSES
     from tutti_hal.spec import load_spec
     from tutti_hal.spec.tables import LEVELS
 
     claimed, clauses = catalogue().clauses(), load_spec().clauses.values()
     tested = sum(clause.id in claimed for clause in clauses)
-    lines = ["# Coverage", "", f"{tested} of {len(clauses)} clauses have a case. The others stand as NOT_TESTED.", ""]
-    for level in LEVELS:
-        own = [clause for clause in clauses if clause.level == level]
+    intro = f"{tested} of {len(clauses)} clauses have a case. The others stand as NOT_TESTED."
+    intro += " What came of each in a run, on each arch, and why one was not tested there, stands in the report of"
+    lines = ["# Coverage", "", f"{intro} its [package](../conformance.md)."]
+    lines += ["", "| level | about | clauses | with a case |", "|---|---|---|---|"]
+    of = {level: [clause for clause in clauses if clause.level == level] for level in LEVELS}
+    for level, own in of.items():
+        with_case = sum(clause.id in claimed for clause in own) if own else NO_CLAUSES[level]
+        lines.append(f"| {level} | {LEVEL_TITLES[level]} | {len(own)} | {with_case} |")
+    lines.append("")
+    for level, own in of.items():
         if own:
             lines += [f"## {level}: {sum(clause.id in claimed for clause in own)} of {len(own)}", ""]
             lines += ["| clause | text | cases |", "|---|---|---|"]
             for clause in own:
-                names = ", ".join(f"`{case.name}`" for case in claimed.get(clause.id, [])) or "**NOT_TESTED**"
+                names = ", ".join(f"`{case.name}`" for case in claimed.get(clause.id, [])) or "**NOT_TESTED**: no case"
                 lines.append(f"| `{clause.id}` | {_cell(clause.text)} | {names} |")
             lines.append("")
     return "\n".join(lines)

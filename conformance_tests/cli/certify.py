@@ -33,7 +33,8 @@ examples:
   tutti-hal certify --profile host --ablate no-ballot     the same device without one of its abilities
   tutti-hal certify --profile host --self-test --sample 20   break the product in 20 ways: the suite must notice each
 
-exit: 0 everything that must pass did; 1 something did not; 2 the run could not be made; 130 Ctrl-C.
+exit: 0 everything that must pass did; 1 something failed, was inconclusive or not run; 2 the run could not be made;
+130 Ctrl-C.
 """
 
 #: Shown in full; the rest is counted, and stands in the package.
@@ -194,6 +195,7 @@ def _session(args: argparse.Namespace, options: RunOptions, terminal: Terminal) 
     from tutti_hal.conformance_tests.catalogue import catalogue
     from tutti_hal.conformance_tests.certify import certify, prepare
     from tutti_hal.conformance_tests.terms import Waiver
+    from tutti_hal.conformance_tests.verdict import OPEN
     from tutti_hal.spec import load_spec
 
     waivers: tuple[Waiver, ...] = ()
@@ -207,14 +209,14 @@ def _session(args: argparse.Namespace, options: RunOptions, terminal: Terminal) 
     if journal and not args.resume:
         journal.begin()
     left = len(prepared.instances) - len(kept)
-    seen = {"red": 0}
+    seen = {"red": 0, "open": 0}
     with terminal.progress("certify", left, "cases") as advance:
 
         def ended(_instance: Instance, outcome: Outcome, judgement: Judgement) -> None:
             if journal:
                 journal.note(outcome)
-            seen["red"] += judgement.blocks
-            advance(1, f"{seen['red']} red" if seen["red"] else "")
+            seen["open" if judgement.verdict in OPEN else "red"] += judgement.blocks
+            advance(1, ", ".join(f"{number} {what}" for what, number in seen.items() if number))
 
         # Only a package keeps the facts, and to ask every compiler for its version takes a while.
         environment = collect() if args.out is not None else {}
@@ -228,13 +230,13 @@ def _journal(args: argparse.Namespace, prepared: Prepared) -> Journal | None:
 
 
 def _red(session: Session) -> bool:
-    """Whether something that must pass did not. A clause without a case keeps its level open, and fails no run."""
+    """Whether something that must pass did not, failed or inconclusive. A clause without a case fails no run."""
     return any(judgement.blocks for judgement in session.judgements.values())
 
 
 def _print(session: Session, terminal: Terminal) -> None:
-    from tutti_hal.conformance_tests.session import certifies, provenance, repro_line
-    from tutti_hal.conformance_tests.verdict import ACCEPTED
+    from tutti_hal.conformance_tests.session import provenance, repro_line
+    from tutti_hal.conformance_tests.verdict import ACCEPTED, OPEN
 
     options = session.options
     terminal.title(f"{options.subject.profile} on {', '.join(options.archs)}: {provenance(session)}")
@@ -246,7 +248,7 @@ def _print(session: Session, terminal: Terminal) -> None:
             rows.append((level.name, f"{level.state}: {counts or 'no cases'}{untested}"))
     terminal.facts(rows)
     by_id = {instance.id: instance for instance in session.instances}
-    red = session.blocking
+    red = sorted(session.blocking, key=lambda one: one.verdict in OPEN)  # what failed comes first
     for judgement in red[:_FAILURES_SHOWN]:
         terminal.note(f"{judgement.verdict} {judgement.id}")
         terminal.note(f"    {judgement.reason}")
@@ -255,12 +257,30 @@ def _print(session: Session, terminal: Terminal) -> None:
     if len(red) > _FAILURES_SHOWN:
         terminal.note(f"... and {len(red) - _FAILURES_SHOWN} more")
     terminal.note(f"seed {options.seed}; {len(session.instances)} cases in {session.seconds:.1f} s")
-    first = session.ladder.first_red
-    terminal.verdict(not _red(session), certifies(session) if not first else f"the first red rung is {first.name}")
+    terminal.verdict(not _red(session), _last_line(session))
+
+
+def _last_line(session: Session) -> str:
+    from tutti_hal.conformance_tests.session import certifies
+
+    if (first := session.ladder.first_red) is not None:
+        return f"the first red rung is {first.name}"
+    waiting = session.ladder.first_open
+    more = f"; {waiting.name} is incomplete: {waiting.waits_for}" if waiting else ""
+    return f"{certifies(session)}{more}"
 
 
 def _summary(session: Session) -> dict[str, object]:
     from tutti_hal.conformance_tests.session import certifies, provenance, repro_line
+    from tutti_hal.conformance_tests.verdict import OPEN
+
+    def told(judgement: Judgement) -> dict[str, str]:
+        return {
+            "id": judgement.id,
+            "verdict": judgement.verdict.value,
+            "reason": judgement.reason,
+            "repro": repro_line(session.options, by_id[judgement.id]),
+        }
 
     by_id = {instance.id: instance for instance in session.instances}
     return {
@@ -279,13 +299,6 @@ def _summary(session: Session) -> dict[str, object]:
             }
             for level in session.ladder.levels
         ],
-        "red": [
-            {
-                "id": judgement.id,
-                "verdict": judgement.verdict.value,
-                "reason": judgement.reason,
-                "repro": repro_line(session.options, by_id[judgement.id]),
-            }
-            for judgement in session.blocking
-        ],
+        "red": [told(one) for one in session.blocking if one.verdict not in OPEN],
+        "open": [told(one) for one in session.blocking if one.verdict in OPEN],
     }

@@ -129,8 +129,9 @@ def _print(found: Verification) -> None:
         print(f"refused: {where}: {number} finding{'' if number == 1 else 's'}; it certifies nothing")
         return
     session = found.session
-    first = session.ladder.first_red
-    red = f"; the first red rung is {first.name}" if first else ""
+    first, waiting = session.ladder.first_red, session.ladder.first_open
+    red = f"; {waiting.name} is incomplete: {waiting.waits_for}" if waiting else ""
+    red = f"; the first red rung is {first.name}" if first else red
     again = len(session.judgements) - len(found.stale.not_judged if found.stale else ())
     then = f"; by its own verdicts then: {found.stale.certified}; today: " if found.stale else "; "
     print(

@@ -14,14 +14,15 @@ from tutti_hal.conformance_tests.outcome import Outcome
 from tutti_hal.conformance_tests.session import Session, repro_line
 from tutti_hal.conformance_tests.verdict import Verdict
 
-#: The element that stands for a verdict; JUnit knows no others. The verdict itself is its ``type``.
+#: The element that stands for a verdict; JUnit knows no others. The verdict itself is its ``type``. What is open is an
+#: ``error``: no check failed, and yet there is no result, so a CI must not show it as green, nor as a regression.
 ELEMENTS = {
     Verdict.FAIL: "failure",
     Verdict.XPASS: "failure",
-    Verdict.INCONCLUSIVE: "failure",
     Verdict.ERROR: "error",
     Verdict.TIMEOUT: "error",
     Verdict.DEVICE_LOST: "error",
+    Verdict.INCONCLUSIVE: "error",
     Verdict.NOT_TESTED: "error",
     Verdict.XFAIL: "skipped",
     Verdict.SKIP: "skipped",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from tutti_hal.conformance_tests.ladder import Ladder, Level, Rung
+from tutti_hal.conformance_tests.ladder import Ladder, Level, Rung, state_of
 from tutti_hal.conformance_tests.package import layout
 from tutti_hal.conformance_tests.package.findings import Findings, shown
 from tutti_hal.conformance_tests.package.parsed import Parsed
@@ -50,6 +50,12 @@ def check_stated(parsed: Parsed, rows: Rows, spec: Spec, since: Since, findings:
     asked = LEVELS[: LEVELS.index(run["options"]["level"]) + 1]
     for level in ladder["levels"]:
         wanted = _level(level, [row for row in values if row["level"] == level["level"]], asked)
+        if _by_the_older_rule(level, wanted, since):
+            said = (
+                f"{level['level']} was said to have failed, for what is inconclusive; by today's rule it is incomplete"
+            )
+            findings.remark(f"{layout.RUN}: {said}")
+            wanted.pop("state")
         for key, value in wanted.items():
             if level[key] != value:
                 refuse(level["level"], f"{key} {shown(level[key])}", value)
@@ -70,17 +76,21 @@ def _counts(verdicts: Any) -> dict[str, int]:
 
 def _level(level: Mapping[str, Any], own: list[Mapping[str, Any]], asked: tuple[str, ...]) -> dict[str, Any]:
     """Counts, blocking instances and state that follow from the verdicts of a level, and from what it left open."""
-    blocking = [row["id"] for row in own if row["blocks"]]
+    blocking = [row for row in own if row["blocks"]]
     counts = _counts(row["verdict"] for row in own)
-    if level["level"] not in asked:
-        state = Rung.NOT_RUN
-    elif any(row["blocks"] and row["verdict"] != Verdict.NOT_TESTED for row in own):
-        state = Rung.FAILED
-    elif level["untested"] or counts.get(Verdict.NOT_TESTED.value) or not own:
-        state = Rung.INCOMPLETE
-    else:
-        state = Rung.PASSED
-    return {"counts": counts, "blocking": blocking, "state": state.value}
+    waiting = bool(level["untested"] or counts.get(Verdict.NOT_TESTED.value) or not own)
+    state = state_of(level["level"] in asked, [Verdict(row["verdict"]) for row in blocking], waiting)
+    return {"counts": counts, "blocking": [row["id"] for row in blocking], "state": state.value}
+
+
+def _by_the_older_rule(level: Mapping[str, Any], wanted: Mapping[str, Any], since: Since) -> bool:
+    """Whether a level is said to have failed as was the rule once: what was inconclusive made it *failed*.
+
+    Neither word lets a level pass, so whoever says it falsely gains nothing.
+    """
+    states = (Rung(level["state"]), Rung(wanted["state"]))
+    changed = since.file("conformance_tests/ladder.py")
+    return changed and states == (Rung.FAILED, Rung.INCOMPLETE) and Verdict.INCONCLUSIVE.value in wanted["counts"]
 
 
 def _clauses(parsed: Parsed, values: list[Mapping[str, Any]], spec: Spec, since: Since, refuse: Any) -> None:

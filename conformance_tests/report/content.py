@@ -18,7 +18,7 @@ from tutti_hal.conformance_tests.report.words import ADVICE, LEVEL_TITLES, clipp
 from tutti_hal.conformance_tests.seen import Check
 from tutti_hal.conformance_tests.session import RunOptions, Session, repro_line
 from tutti_hal.conformance_tests.terms import Waiver
-from tutti_hal.conformance_tests.verdict import Verdict
+from tutti_hal.conformance_tests.verdict import OPEN, Verdict
 from tutti_hal.machine import digest
 
 #: Failures told in full; of the others a line each. A run in which all fails must stay a page that opens.
@@ -224,13 +224,13 @@ def what_next(session: Session, found: tuple[Failure, ...]) -> Next:
     options, first = session.options, session.ladder.first_red
     if first is not None:
         own = [one for one in found if one.instance.case.level == first.name]
-        red = [one for one in own if one.judgement.verdict is not Verdict.NOT_TESTED]
+        red = [one for one in own if one.judgement.verdict not in OPEN]
         top = min(red, key=lambda one: list(Verdict).index(one.judgement.verdict))
         total = sum(first.counts.values())
         return Next(
             f"The first red rung is {first.name}",
             (
-                f"{len(own)} of its {plural(total, 'case')} {'block' if len(own) > 1 else 'blocks'} it."
+                f"{len(red)} of its {plural(total, 'case')} {'make' if len(red) > 1 else 'makes'} it fail."
                 f" Begin with {top.instance.id} ({top.judgement.verdict}).",
                 ADVICE[top.judgement.verdict],
             ),
@@ -243,6 +243,9 @@ def what_next(session: Session, found: tuple[Failure, ...]) -> Next:
         sentences = ["Nothing failed."]
         if waiting := level.counts[Verdict.NOT_TESTED]:
             sentences.append(f"{plural(waiting, 'case')} of {level.name} {'was' if waiting == 1 else 'were'} not run.")
+        if number := level.counts[Verdict.INCONCLUSIVE]:
+            said = f"{plural(number, 'case')} of {level.name} {'is' if number == 1 else 'are'} inconclusive."
+            sentences += [said, ADVICE[Verdict.INCONCLUSIVE]]
         if level.untested:
             sentences.append(f"{plural(len(level.untested), 'clause')} of {level.name} nothing tested.")
         return Next(

@@ -13,7 +13,7 @@ from tutti_hal.conformance_tests.report import content, words
 from tutti_hal.conformance_tests.report.litmus import litmus
 from tutti_hal.conformance_tests.report.matrix import matrix
 from tutti_hal.conformance_tests.session import Session, certifies, provenance
-from tutti_hal.conformance_tests.verdict import Verdict
+from tutti_hal.conformance_tests.verdict import OPEN, Verdict
 from tutti_hal.paths import package_file
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def render(session: Session, notes: Sequence[tuple[str, str]] = ()) -> str:
     """
     environment = _environment()
     found = content.failures(session)
-    run = [one for one in found if one.judgement.verdict is not Verdict.NOT_TESTED]
+    run = [one for one in found if one.judgement.verdict not in OPEN]
     full = run[: content.FULL_FAILURES]
     first_facts, other_facts = content.environment(session)
     style, script = _own("style.css"), _own("page.js")
@@ -57,6 +57,7 @@ def render(session: Session, notes: Sequence[tuple[str, str]] = ()) -> str:
         next=content.what_next(session, found),
         full=full,
         brief=run[content.FULL_FAILURES :],
+        doubtful=[one for one in found if one.judgement.verdict is Verdict.INCONCLUSIVE],
         waiting=[one for one in found if one.judgement.verdict is Verdict.NOT_TESTED],
         matrix=matrix(session, {one.instance.id: one.anchor for one in found}),
         skips=content.groups(session, Verdict.SKIP),

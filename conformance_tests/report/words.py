@@ -24,6 +24,14 @@ LEVEL_TITLES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: Why a level has no clause, and so no case.
+NO_CLAUSES: Mapping[str, str] = MappingProxyType(
+    {
+        "L7": "no clause of the contract yet: the kernel module is tried by its own rig, outside this suite",
+        "L8": "figures, no clauses: they are carried as information and never judged",
+    }
+)
+
 #: A verdict's or a rung's look: the style sheet gives each a colour and a shape. The word always stands beside it.
 TONES: Mapping[str, str] = MappingProxyType(
     {
@@ -32,7 +40,7 @@ TONES: Mapping[str, str] = MappingProxyType(
         Verdict.TIMEOUT: "bad",
         Verdict.DEVICE_LOST: "bad",
         Verdict.XPASS: "fault",
-        Verdict.INCONCLUSIVE: "fault",
+        Verdict.INCONCLUSIVE: "open",
         Verdict.NOT_TESTED: "open",
         Verdict.XFAIL: "known",
         Verdict.SKIP: "skip",
@@ -53,7 +61,10 @@ ADVICE: Mapping[Verdict, str] = MappingProxyType(
         Verdict.TIMEOUT: "Reproduce it under a debugger: it hangs, or is far slower than the case allows.",
         Verdict.DEVICE_LOST: "Reproduce it with the device's own log at hand: after it, the device could not be reset.",
         Verdict.XPASS: "It works now: take its clause off the expected failures in the vendor's conformance.yaml.",
-        Verdict.INCONCLUSIVE: "The observations do not suffice for a pass: see the reason, and run it again.",
+        Verdict.INCONCLUSIVE: (
+            "It is no pass and no failure: what was seen does not suffice. See the reason, and run it again where more"
+            " can happen at once."
+        ),
         Verdict.NOT_TESTED: "Run it: nothing is known of it.",
         Verdict.XFAIL: "It is known to fail. The level stays closed until it works and is taken off the list.",
     }

@@ -9,8 +9,10 @@ import pytest
 from tutti_hal.conformance_tests.case import Instance
 from tutti_hal.conformance_tests.catalogue import catalogue, select
 from tutti_hal.conformance_tests.errors import CasesInvalid, CaseUnknown
+from tutti_hal.conformance_tests.report.words import NO_CLAUSES
 from tutti_hal.conformance_tests.seen import Facts
 from tutti_hal.spec import load_spec
+from tutti_hal.spec.tables import LEVELS
 
 HEAD = "from tutti_hal.conformance_tests.case import Per, case\n"
 GOOD = {"name": "plant/good", "level": "L3", "clauses": ("prim.crc.check_value",)}
@@ -74,6 +76,12 @@ def test_every_capability_clause_and_level_of_the_suite_is_the_contracts() -> No
         assert case.level == max(spec.clauses[clause].level for clause in case.clauses), case.name
         assert set(case.needs) <= set(spec.capabilities), case.name
         assert case.judged is not None, case.name
+
+
+def test_every_clause_has_a_case_and_a_level_without_one_a_reason() -> None:
+    claimed, clauses = catalogue().clauses(), load_spec().clauses
+    assert [clause for clause in clauses if clause not in claimed] == []
+    assert {level for level in LEVELS if level not in {one.level for one in clauses.values()}} == set(NO_CLAUSES)
 
 
 FACTS = {

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti_hal.conformance_tests.case import Case, Instance, case
-from tutti_hal.conformance_tests.judgement import judge
-from tutti_hal.conformance_tests.ladder import Rung, ladder
+from tutti_hal.conformance_tests.judgement import Judgement, judge
+from tutti_hal.conformance_tests.ladder import Rung, ladder, state_of
 from tutti_hal.conformance_tests.observation import ObservationInvalid, decode, encode
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.run import Run
 from tutti_hal.conformance_tests.seen import Facts, Seen
 from tutti_hal.conformance_tests.terms import ExpectedSkip, Terms, Waiver, plan
-from tutti_hal.conformance_tests.verdict import ACCEPTED, SkipReason, Verdict, worst
+from tutti_hal.conformance_tests.verdict import ACCEPTED, OPEN, SkipReason, Verdict, worst
 from tutti_hal.spec import load_spec
 
 ONE, TWO = "prim.crc.check_value", "prim.crc.composes"
@@ -282,6 +282,37 @@ def test_a_level_is_passed_when_every_clause_was_tested_and_nothing_blocks() -> 
     assert (one_bad["reached"], one_bad["L1"].state, one_bad["red"].name) == ("L0", Rung.FAILED, "L1")
     not_run = rungs(*everything[:-1], (everything[-1][0], None))
     assert (not_run["reached"], not_run["L1"].state) == ("L0", Rung.INCOMPLETE)
+
+
+def test_what_is_inconclusive_keeps_a_level_open_and_fails_none() -> None:
+    instances, judgements = [], {}
+    for name, verdicts in {"doubts": {"L3": Verdict.INCONCLUSIVE}, "both": {"L2": Verdict.INCONCLUSIVE}}.items():
+        (level,) = verdicts
+        clause = clauses_of(level)[0]
+        one = planted(both, clauses=(clause,))
+        one = replace(one, case=replace(one.case, name=f"plant/{name}", level=level))
+        instances.append(one)
+        judgements[one.id] = Judgement(
+            one.id, verdicts[level], "no twin", clauses={clause: verdicts[level]}, blocks=True
+        )
+    found = ladder(instances, judgements, TERMS.spec)
+    levels = {one.name: one for one in found.levels}
+    assert (levels["L2"].state, levels["L3"].state) == (Rung.INCOMPLETE, Rung.INCOMPLETE)
+    assert (found.reached, found.first_red) == ("", None)
+    assert found.first_open is levels["L2"]
+    assert levels["L2"].waits_for == "1 INCONCLUSIVE"
+    assert found.clauses[clauses_of("L2")[0]] is Verdict.INCONCLUSIVE
+    assert clauses_of("L2")[0] not in levels["L2"].untested
+
+
+@given(st.booleans(), st.sets(st.sampled_from([one for one in Verdict if one not in ACCEPTED])), st.booleans())
+def test_how_a_level_stands(asked: bool, blocking: set[Verdict], waiting: bool) -> None:
+    state = state_of(asked, blocking, waiting)
+    assert (state is Rung.NOT_RUN) is not asked
+    if asked:
+        assert (state is Rung.PASSED) is (not blocking and not waiting)
+        assert (state is Rung.FAILED) is bool(blocking - {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED})
+    assert not OPEN & ACCEPTED
 
 
 # ---- observations

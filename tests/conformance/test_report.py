@@ -9,17 +9,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.reports import HOSTILE, Element, green, hostile, make, mixed, read
 from tutti_hal.conformance_tests.case import Instance
+from tutti_hal.conformance_tests.ladder import ladder
 from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.report import content
 from tutti_hal.conformance_tests.report.html import render
-from tutti_hal.conformance_tests.report.words import LEVEL_TITLES, TONES, clean
+from tutti_hal.conformance_tests.report.words import LEVEL_TITLES, NO_CLAUSES, TONES, clean
 from tutti_hal.conformance_tests.session import RunOptions, Session, certifies, repro_line
-from tutti_hal.conformance_tests.verdict import Verdict
+from tutti_hal.conformance_tests.verdict import OPEN, Verdict
 from tutti_hal.paths import package_file
 from tutti_hal.spec.tables import LEVELS
 
@@ -211,22 +213,41 @@ def test_ladder_counts_are_the_ladders(session: Session, page: Element) -> None:
 
 
 def test_every_blocking_judgement_has_its_repro_line(session: Session, page: Element) -> None:
-    section = by_id(page, "failures")
-    codes = [one.text for one in section.all("code")]
+    sections = {False: by_id(page, "failures"), True: by_id(page, "open")}
+    codes = [one.text for section in sections.values() for one in section.all("code")]
     instances = {one.id: one for one in session.instances}
     assert len(session.blocking) > 20
     for number, judgement in enumerate(session.blocking, 1):
         told = by_id(page, f"f-{number}")
+        assert told in list(sections[judgement.verdict in OPEN].all()), judgement
         own = [one.text for one in told.all("code")]
         assert judgement.id in own
         assert repro_line(session.options, instances[judgement.id]) in own
         assert word(judgement.verdict) in told.words
         assert judgement.reason in told.words
     assert "=" in "".join(codes)
-    told_ids = {one.attributes["id"] for one in section.all() if one.attributes.get("id", "").startswith("f-")} - {
-        f"f-{number}-h" for number in range(1, 1 + len(session.blocking))
+    told_ids = {
+        one.attributes["id"]
+        for section in sections.values()
+        for one in section.all()
+        if re.fullmatch(r"f-\d+", one.attributes.get("id", ""))
     }
     assert len(told_ids) == len(session.blocking)
+
+
+def test_what_is_inconclusive_is_open_and_no_failure() -> None:
+    session = make(lambda one: Verdict.INCONCLUSIVE if one.case.level == "L4" else Verdict.PASS)
+    root = read(render(session))
+    assert "None: nothing failed." in by_id(root, "failures").words
+    number = len(session.blocking)
+    assert number > 20
+    assert len(list(by_id(root, "open").all("li"))) == number
+    assert f"Open {number}" in root.only("nav").words
+    assert by_id(root, "level-L4").words.count("incomplete") == 1
+    assert not list(root.all("tr", cls="first"))
+    told = by_id(root, "ladder").words
+    assert "L4 is incomplete" in told
+    assert f"{number} cases of L4 are inconclusive." in told
 
 
 def test_a_failure_tells_checks_log_and_how_it_was_alone(session: Session, page: Element) -> None:
@@ -257,6 +278,46 @@ def test_every_clause_stands_with_its_verdict(session: Session, page: Element) -
         names = {one.case.name for one in own}
         assert names <= {code.text for code in row.all("code")}
     assert len(list(matrix.all("details", cls="level"))) == len({c.level for c in session.terms.spec.clauses.values()})
+
+
+def test_coverage_is_summed_up_and_what_was_not_tested_has_its_reason(session: Session, page: Element) -> None:
+    clauses = session.terms.spec.clauses
+    untested = [one for one, verdict in session.ladder.clauses.items() if verdict is Verdict.NOT_TESTED]
+    skipped = sum(_skipped(session, one) for one in clauses)
+    told = by_id(page, "clauses").words
+    assert untested
+    tested = len(clauses) - skipped - len(untested)
+    said = f"Of {len(clauses)} clauses of the contract {tested} were tested, {skipped} skipped on every arch"
+    assert f"{said}, {len(untested)} not tested." in told
+    for clause in clauses:
+        why = list(by_id(page, f"c-{clause}").all("span", cls="why"))
+        assert len(why) == (clause in untested)
+        assert not why or why[0].words == "Not tested: it is NOT_TESTED for a reason"
+
+
+@pytest.mark.parametrize(
+    ("options", "clause", "why"),
+    [
+        ({"level": "L2"}, "prim.crc.check_value", "the run ended at L2; "),
+        ({"level": "L3", "cases": ("prim/none*",)}, "prim.crc.check_value", "the run was a part of the suite; "),
+        ({"level": "L3"}, "prim.crc.check_value", "on these archs it has no instance; "),
+    ],
+)
+def test_why_nothing_tested_a_clause(options: dict[str, Any], clause: str, why: str) -> None:
+    whole = make(green, archs=("sim-w32",), **options)
+    kept = tuple(one for one in whole.instances if clause not in one.clauses)
+    judgements = {one.id: whole.judgements[one.id] for one in kept}
+    found = ladder(kept, judgements, whole.terms.spec, whole.options.levels)
+    page = read(render(replace(whole, instances=kept, judgements=judgements, ladder=found)))
+    told = by_id(page, f"c-{clause}").only("span", cls="why").words
+    assert told.startswith(f"Not tested: {why}")
+    assert "prim/crc32c" in told
+    assert told.endswith("would test it")
+
+
+def test_a_level_without_a_clause_says_why(page: Element) -> None:
+    for level, why in NO_CLAUSES.items():
+        assert why in by_id(page, f"level-{level}").words
 
 
 def test_skips_expected_failures_and_waivers_stand_apart(session: Session, page: Element) -> None:

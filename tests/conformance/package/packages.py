@@ -34,6 +34,8 @@ TODAY = NOW.date()
 
 #: Cases that end in every way, and a waiver for one of them.
 PLANTED = str(Path(__file__).parent / "planted_cases.py")
+#: A case that is inconclusive.
+DOUBTFUL = str(Path(__file__).parent / "doubtful_case.py")
 WAIVERS = Path(__file__).parent / "waivers_of_test.yaml"
 
 Change = Callable[[dict[str, Any]], None]

@@ -18,6 +18,8 @@ from tutti_hal.conformance_tests.package import history, layout, verification
 from tutti_hal.conformance_tests.package.history import Known
 from tutti_hal.conformance_tests.package.staleness import Since, clause_sums, kind_of, moved
 from tutti_hal.conformance_tests.package.verification import Verification, verify
+from tutti_hal.conformance_tests.package.writer import write_package
+from tutti_hal.conformance_tests.subject import SubjectSpec
 from tutti_hal.spec import load_spec
 
 pytestmark = pytest.mark.suite
@@ -45,8 +47,9 @@ def today(monkeypatch: pytest.MonkeyPatch) -> Today:
     return change
 
 
-def check(folder: Path, **options: Any) -> Verification:
-    return verify([folder], cases=(packages.PLANTED,) if "planted" in str(folder) else (), **options)
+def check(folder: Path, extra: str = "", **options: Any) -> Verification:
+    extra = extra or (packages.PLANTED if "planted" in str(folder) else "")
+    return verify([folder], cases=(extra,) if extra else (), **options)
 
 
 def said(found: Verification) -> list[str]:
@@ -305,7 +308,7 @@ def _settle(package: Path) -> None:
                 for one, verdict in ladder["clauses"].items()
                 if verdict == "NOT_TESTED" and clauses[one].level == level["level"]
             ]
-            failed = any(row["blocks"] and row["verdict"] != "NOT_TESTED" for row in own)
+            failed = any(row["blocks"] and row["verdict"] not in ("NOT_TESTED", "INCONCLUSIVE") for row in own)
             state = "failed" if failed else "incomplete" if level["untested"] or not own else "passed"
             level["state"] = state
         ladder["first_red"] = next((one["level"] for one in ladder["levels"] if one["state"] == "failed"), "")
@@ -323,6 +326,55 @@ def verification_order() -> list[str]:
     from tutti_hal.conformance_tests.verdict import Verdict
 
     return [one.value for one in Verdict]
+
+
+# --- what made a level *failed* once, and makes it *incomplete* today --------------------------------------------
+
+
+@pytest.fixture
+def failed_then(tmp_path: Path) -> Path:
+    """A package whose L3 is said to have failed, by the rule of then, since a case of it is inconclusive."""
+    subject = SubjectSpec("host", cases=(packages.DOUBTFUL,))
+    wanted = packages.options(subject=subject, cases=("plant/doubts",), level="L3")
+    package = packages.copy(write_package(tmp_path / "fresh", packages.run(wanted)), tmp_path / "then")
+    assert check(package, extra=packages.DOUBTFUL).word == "verified"
+
+    def older(table: dict[str, Any]) -> None:
+        (level,) = (one for one in table["ladder"]["levels"] if one["level"] == "L3")
+        assert (level["state"], level["counts"]) == ("incomplete", {"INCONCLUSIVE": 1})
+        level["state"] = "failed"
+        table["ladder"]["first_red"] = "L3"
+
+    packages.edit(package, layout.RUN, older)
+    return package
+
+
+def test_what_was_inconclusive_is_judged_by_the_rule_of_today(failed_then: Path, today: Today) -> None:
+    today("conformance_tests/ladder.py")
+    found = check(failed_then, extra=packages.DOUBTFUL)
+    assert said(found) == []
+    (remark,) = (one for one in found.remarks if "L3" in one)
+    assert "said to have failed, for what is inconclusive" in remark
+    assert found.session is not None
+    levels = {one.name: one.state for one in found.session.ladder.levels}
+    assert levels["L3"] == "incomplete"
+    assert found.session.ladder.first_red is None
+
+
+def test_whoever_has_the_rule_of_today_has_to_follow_it(failed_then: Path, today: Today) -> None:
+    today("conformance_tests/seen.py")
+    refused(check(failed_then, extra=packages.DOUBTFUL), layout.RUN, "state failed; incomplete")
+
+
+def test_the_older_rule_makes_nothing_pass(failed_then: Path, today: Today) -> None:
+    def passed(table: dict[str, Any]) -> None:
+        (level,) = (one for one in table["ladder"]["levels"] if one["level"] == "L3")
+        level["state"] = "passed"
+        table["ladder"]["first_red"] = ""
+
+    packages.edit(failed_then, layout.RUN, passed)
+    today("conformance_tests/ladder.py")
+    refused(check(failed_then, extra=packages.DOUBTFUL), layout.RUN, "state passed; incomplete")
 
 
 # --- kinds and history ------------------------------------------------------------------------------------------

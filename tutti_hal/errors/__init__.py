@@ -103,6 +103,8 @@ from tutti_hal.errors.software import (
     SoftwareControllerError,
 )
 from tutti_hal.errors.storage import (
+    ArgumentInvalid,
+    CApiUnbuildable,
     DeviceStackRefused,
     DeviceUnserved,
     DrivesInvalid,
@@ -161,11 +163,13 @@ from tutti_hal.errors.workload import (
 __all__ = [
     "AnswersInvalid",
     "ArchRefused",
+    "ArgumentInvalid",
     "BadHandle",
     "BatchFull",
     "BenchError",
     "BufferInvalid",
     "BuildError",
+    "CApiUnbuildable",
     "CacheError",
     "CacheUnwritable",
     "CommandFailed",

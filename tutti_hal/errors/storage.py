@@ -72,6 +72,19 @@ class MemoryRefused(StorageError):
     id = "TT-STORAGE-MEMORY"
 
 
+class ArgumentInvalid(StorageError):
+    """A caller in another language passed no pointer, a wrong size of a record, or a number without a meaning."""
+
+    id = "TT-STORAGE-ARGUMENT"
+
+
+class CApiUnbuildable(StorageError):
+    """The C library of the storage runtime cannot be built for this Python."""
+
+    id = "TT-STORAGE-C-API"
+    status = "UNSUPPORTED"
+
+
 class DrivesInvalid(StorageError):
     """Drives that cannot be used together, or none."""
 

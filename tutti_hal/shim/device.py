@@ -13,7 +13,7 @@ from tutti_hal.errors import InvalidArgument, LaunchFailed, WrongDevice
 from tutti_hal.shim.buffer import Buffer, MemoryKind
 from tutti_hal.shim.event import Event
 from tutti_hal.shim.ffi import CRuntime, HostCalls
-from tutti_hal.shim.memory import allocate, register
+from tutti_hal.shim.memory import adopt, allocate, register
 from tutti_hal.shim.module import Module, Parameter
 from tutti_hal.shim.options import EventOptions, StreamOptions
 from tutti_hal.shim.stream import Stream
@@ -253,6 +253,19 @@ class Device:
             NotSupported: the vendor lacks ``memory.register`` or ``memory.register_mmio``.
         """
         return register(self, memory, nbytes, mmio=mmio)
+
+    def adopt(self, address: int, nbytes: int) -> Buffer:
+        """A buffer of this device's memory that somebody else allocated; closing it frees nothing.
+
+        Args:
+            address: the device's. Nobody checks that it is this device's memory; its owner keeps it for as long as the
+                buffer is used.
+            nbytes: at least 1.
+
+        Raises:
+            InvalidArgument: no address, or no length.
+        """
+        return adopt(self, address, nbytes)
 
     def from_dlpack(self, tensor: Any) -> Buffer:
         """Register the memory of a host tensor that speaks DLPack; nothing is copied.

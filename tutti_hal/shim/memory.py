@@ -67,6 +67,14 @@ def register(device: Device, memory: Any, nbytes: int | None, *, mmio: bool) -> 
     )
 
 
+def adopt(device: Device, address: int, nbytes: int) -> Buffer:
+    """See `Device.adopt`."""
+    tried = f"adopt {nbytes} bytes at {address:#x}"
+    if address <= 0 or nbytes < 1 or address + nbytes > 1 << 64:
+        raise InvalidArgument(tried, "no address, or no length", "Pass what the device's allocation gave.")
+    return Buffer(device, MemoryKind.DEVICE, nbytes, lambda: None, device_address=address, host_address=None)
+
+
 def _owned(device: Device, kind: MemoryKind, nbytes: int, pointer: Any, free: str) -> Buffer:
     address = _number(device, pointer)
     if kind is MemoryKind.MAPPED:

@@ -150,16 +150,21 @@ class Node:
             yield Node(raw, self.file, f"{self.key}[{index}]")
 
 
-def read(file: Path) -> Node:
+def read(file: Path, text: str | None = None) -> Node:
     """The node graph of a YAML file; nothing is constructed from tags.
+
+    Args:
+        file: which; with a text, what it is called.
+        text: what stands in it; None reads the file.
 
     Raises:
         SpecError: the file cannot be read, is empty, or is not YAML (with line and column).
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"read {file}", str(error), "Check the path and that the file is UTF-8 text.") from error
+    if text is None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"read {file}", str(error), "Check the path and that the file is UTF-8 text.") from error
     try:
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:

@@ -147,8 +147,8 @@ class _Drive:
             return BAD
 
 
-def _open(file: Path, noun: str) -> tuple[Node, Problems]:
-    root, problems = read(file), Problems()
+def _open(file: Path, noun: str, text: str | None) -> tuple[Node, Problems]:
+    root, problems = read(file, text), Problems()
     if root.is_map:
         for name, _, value in root.items(Problems()):
             given = value.scalar()
@@ -158,13 +158,17 @@ def _open(file: Path, noun: str) -> tuple[Node, Problems]:
     return root, problems
 
 
-def read_deployment(file: Path) -> Deployment:
+def read_deployment(file: Path, text: str | None = None) -> Deployment:
     """Reads a deployment. Relative paths in it begin at its folder.
+
+    Args:
+        file: the file; with a text, what it is called, and its folder is where paths begin.
+        text: what stands in it; None reads the file.
 
     Raises:
         SpecError: it cannot be read, or keys and values are wrong; each with file, line, key and near miss.
     """
-    root, problems = _open(file, "deployment")
+    root, problems = _open(file, "deployment", text)
     schema = Struct(
         {"deployment": Int(VERSION, VERSION), "drives": ListOf(_Drive(), least=1)}, {"profile": Text(noun="profile")}
     )
@@ -188,20 +192,25 @@ def read_deployment(file: Path) -> Deployment:
 
 
 def read_application(
-    file: Path, deployment: Deployment | None = None, environment: Mapping[str, str] | None = None
+    file: Path,
+    deployment: Deployment | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    text: str | None = None,
 ) -> Application:
     """Reads an application, and lays the environment's overrides over it.
 
     Args:
-        file: the file.
+        file: the file; with a text, what it is called.
         deployment: whose drives it may name; None checks names when the runtime is made.
         environment: None takes the process's.
+        text: what stands in it; None reads the file.
 
     Raises:
         SpecError: it cannot be read, or keys and values are wrong; each with file, line, key and near miss.
         DrivesInvalid: an environment variable is no number, or numbers do not go together.
     """
-    root, problems = _open(file, "application")
+    root, problems = _open(file, "application", text)
     known = None if deployment is None else [drive.name for drive in deployment.drives]
     schema = Struct(
         {"application": Int(VERSION, VERSION)},

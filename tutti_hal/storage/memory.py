@@ -118,7 +118,7 @@ class MemoryTable:
         self.slots.rows["nbytes"][slot] = nbytes
         return Memory(handle=handle, nbytes=nbytes, buffer=buffer, skip=skip)
 
-    def register(self, memory: Any, access: Access) -> int:
+    def register(self, memory: Any, access: Access, nbytes: int | None) -> int:
         """See `StorageRuntime.register`."""
         from tutti_hal.shim import Buffer
 
@@ -126,13 +126,14 @@ class MemoryTable:
         if isinstance(memory, Buffer):
             return self._add(doing, memory, 0, memory.nbytes, access, owned=False)
         try:
-            with memoryview(memory) as view:
-                nbytes = view.nbytes
+            if nbytes is None:
+                with memoryview(memory) as view:
+                    nbytes = view.nbytes
             if nbytes % self._page:
                 raise MemoryRefused(
                     doing, f"an array of {nbytes} bytes, and drives use pages of {self._page}", "Use whole pages."
                 )
-            buffer = self._device.register(memory)
+            buffer = self._device.register(memory, nbytes)
         except MemoryRefused:
             raise
         except (TuttiError, TypeError, ValueError) as error:

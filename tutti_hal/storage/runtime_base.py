@@ -158,16 +158,17 @@ class RuntimeBase:
             self._require_running("allocate memory")
             return self._memory.allocate(nbytes, kind)
 
-    def register(self, memory: Any, access: Access = _BOTH) -> int:
+    def register(self, memory: Any, access: Access = _BOTH, *, nbytes: int | None = None) -> int:
         """Makes the caller's memory usable in requests. Returns its handle.
 
         The memory stays the caller's. It must not be closed before `unregister`; host-visible memory that is closed all
         the same stays allocated until then, and other memory is refused by submit.
 
         Args:
-            memory: a `Buffer` of the device, or a writable array of the host, which is registered with the device;
-                whole pages of the drives.
+            memory: a `Buffer` of the device, or a writable array of the host, or an address of the host's, which the
+                caller keeps mapped; the latter two are registered with the device. Whole pages of the drives.
             access: what drives may do with it: DRIVE_WRITES for requests that read, DRIVE_READS for those that write.
+            nbytes: of an address; else None.
 
         Raises:
             MemoryRefused: of another device, closed, not in whole pages, registered already, or no room.
@@ -176,7 +177,7 @@ class RuntimeBase:
         """
         with self._lock:
             self._require_running("register memory")
-            return self._memory.register(memory, access)
+            return self._memory.register(memory, access, nbytes)
 
     def register_parts(
         self, handle: int, offsets: ArrayLike, nbytes: ArrayLike, access: Access | None = None

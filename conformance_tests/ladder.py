@@ -18,7 +18,8 @@ class Rung(StrEnum):
 
     #: Every clause of the level was tested, and nothing blocks it.
     PASSED = "passed"
-    #: Nothing failed, but a clause of the level has no case, or an instance was not run or is inconclusive.
+    #: Nothing failed, but a clause of the level has no case, all that there is was skipped, or an instance was
+    #: not run or is inconclusive.
     INCOMPLETE = "incomplete"
     #: Something that must pass did not.
     FAILED = "failed"
@@ -126,7 +127,8 @@ def ladder(
             for clause, verdict in clauses.items()
             if spec.clauses[clause].level == name and verdict is Verdict.NOT_TESTED
         )
-        waiting = bool(untested or counts[Verdict.NOT_TESTED] or not own)
+        shown = counts[Verdict.PASS] + counts[Verdict.WAIVED]
+        waiting = bool(untested or counts[Verdict.NOT_TESTED] or not shown)
         state = state_of(name in asked, [judgements[one].verdict for one in blocking], waiting)
         rungs.append(Level(name, state, counts, untested, blocking))
     return Ladder(tuple(rungs), clauses)

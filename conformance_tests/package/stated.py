@@ -78,7 +78,8 @@ def _level(level: Mapping[str, Any], own: list[Mapping[str, Any]], asked: tuple[
     """Counts, blocking instances and state that follow from the verdicts of a level, and from what it left open."""
     blocking = [row for row in own if row["blocks"]]
     counts = _counts(row["verdict"] for row in own)
-    waiting = bool(level["untested"] or counts.get(Verdict.NOT_TESTED.value) or not own)
+    shown = sum(counts.get(one.value, 0) for one in (Verdict.PASS, Verdict.WAIVED))
+    waiting = bool(level["untested"] or counts.get(Verdict.NOT_TESTED.value) or not shown)
     state = state_of(level["level"] in asked, [Verdict(row["verdict"]) for row in blocking], waiting)
     return {"counts": counts, "blocking": [row["id"] for row in blocking], "state": state.value}
 

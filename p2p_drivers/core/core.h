@@ -258,16 +258,24 @@ long tutti_user_usage(struct tutti_client *client, void *argument);
 /* controller.c: drives */
 int tutti_controllers_init(void);
 void tutti_controllers_exit(void);
-long tutti_controller_attach(struct tutti_client *client, void *argument);
-long tutti_controller_detach(struct tutti_client *client, void *argument);
-void tutti_controller_detach_all(struct tutti_client *client);
-struct tutti_controller *tutti_controller_get(struct tutti_client *client, u32 handle);
+struct tutti_controller *tutti_controller_find(struct pci_dev *pdev);
+struct tutti_controller *tutti_controller_begin(struct pci_dev *pdev, struct device *device,
+						struct file *file,
+						const struct tutti_p2p_attach *argument,
+						u32 *refused);
 void tutti_controller_put(struct tutti_controller *controller);
 int tutti_controller_admin(struct tutti_controller *controller, struct nvme_command *command);
 bool tutti_controller_present(struct tutti_controller *controller);
 bool tutti_controller_is_live(struct tutti_controller *controller);
 u32 tutti_controller_stock(struct tutti_controller *controller);
 void tutti_controller_fence(struct tutti_controller *controller);
+
+/* attachment.c: drives as clients use them */
+long tutti_controller_attach(struct tutti_client *client, void *argument);
+long tutti_controller_detach(struct tutti_client *client, void *argument);
+void tutti_controller_detach_all(struct tutti_client *client);
+struct tutti_controller *tutti_controller_get(struct tutti_client *client, u32 handle);
+void tutti_attachment_lose(struct tutti_client *client, struct tutti_controller *controller);
 
 /* admin_queue.c: where the driver keeps its admin queue */
 struct request_queue *tutti_admin_queue_find(struct nvme_ctrl *nvme,

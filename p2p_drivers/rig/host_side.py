@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rig.guest import GuestProcess
@@ -25,9 +27,19 @@ def _gpu_bytes(details: Mapping[str, Any], guest: GuestProcess) -> str:
         return memory.read(int(details["length"])).hex()
 
 
+def _keep(details: Mapping[str, Any], guest: GuestProcess) -> None:
+    """Append ``data`` (base64) to the file ``name`` of the run's folder ``kept``; ``first`` begins it anew."""
+    name = Path(str(details["name"])).name
+    folder = guest.files.folder.parent / "kept"
+    folder.mkdir(exist_ok=True)
+    with (folder / name).open("wb" if details.get("first") else "ab") as file:
+        file.write(base64.b64decode(str(details["data"]), validate=True))
+
+
 VERBS: Mapping[str, Callable[[Mapping[str, Any], GuestProcess], Any]] = {
     "unplug": _unplug,
     "gpu_bytes": _gpu_bytes,
+    "keep": _keep,
 }
 
 

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import mmap
 import os
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -186,8 +187,15 @@ def transfer(
 
 
 def block_device(drive: int, namespace: int = 1) -> str:
-    """Path of a namespace's block device."""
-    return f"/dev/{p2p.controller_name(drive)}n{namespace}"
+    """Path of a namespace's block device.
+
+    Its number is that of the drive's subsystem, which is another than the controller's once a driver was bound again.
+    """
+    name = p2p.controller_name(drive)
+    for child in Path(f"/sys/class/nvme/{name}").iterdir():
+        if re.fullmatch(rf"nvme\d+n{namespace}", child.name):
+            return f"/dev/{child.name}"
+    raise FileNotFoundError(errno.ENOENT, "no block device", f"{name}, namespace {namespace}")
 
 
 def stock_read(path: str, offset: int, length: int) -> bytes:

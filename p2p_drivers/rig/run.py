@@ -236,9 +236,9 @@ def judge(end: End) -> list[str]:
     return faults + kernel_log.judge(end.log, end.expects if end.verdict == "pass" else ())
 
 
-def chosen(pattern: str, without: str = "") -> list[Case]:
-    """The cases whose name contains ``pattern`` and not ``without``; RigError when there is none."""
-    cases = [case for case in all_cases() if pattern in case.name and not (without and without in case.name)]
+def chosen(pattern: str, without: Sequence[str] = ()) -> list[Case]:
+    """The cases whose name contains ``pattern`` and none of ``without``; RigError when there is none."""
+    cases = [case for case in all_cases() if pattern in case.name and not any(text in case.name for text in without)]
     if not cases:
         names = " ".join(sorted({case.name for case in all_cases()}))
         raise RigError(f"choosing cases like {pattern!r}", "there is none", f"choose from: {names}")
@@ -251,7 +251,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     names = " ".join(known.name for known in kernels.LINES)
     parser.add_argument("--kernels", default=DEFAULT_KERNELS, help=f"kernel lines, from: {names}")
     parser.add_argument("--cases", default="", metavar="TEXT", help="only cases whose name contains TEXT")
-    parser.add_argument("--without", default="", metavar="TEXT", help="none of the cases whose name contains TEXT")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="TEXT", help="none of the cases whose name contains TEXT"
+    )
     parser.add_argument(
         "--patience", type=float, default=1.0, metavar="X", help="time limits times X: a loaded machine"
     )

@@ -280,6 +280,12 @@ def test_a_level_is_passed_when_every_clause_was_tested_and_nothing_blocks() -> 
     assert without_one["L0"].untested == (everything[0][0],)
     one_bad = rungs(*everything[:-1], (everything[-1][0], outcome(observations={"one": 2})))
     assert (one_bad["reached"], one_bad["L1"].state, one_bad["red"].name) == ("L0", Rung.FAILED, "L1")
+    skipped = outcome(End.SKIPPED, detail={"reason": "machine", "why": "none is here"})
+    terms = replace(TERMS, skips=(ExpectedSkip("plant/*", SkipReason.MACHINE, "None is here."),))
+    some = rungs(*everything[:-1], (everything[-1][0], skipped), terms=terms)
+    assert (some["reached"], some["L1"].state) == ("L1", Rung.PASSED)
+    all_of_it = [(clause, good if clause in clauses_of("L0") else skipped) for clause, _ in everything]
+    assert rungs(*all_of_it, terms=terms)["L1"].state is Rung.INCOMPLETE
     not_run = rungs(*everything[:-1], (everything[-1][0], None))
     assert (not_run["reached"], not_run["L1"].state) == ("L0", Rung.INCOMPLETE)
 

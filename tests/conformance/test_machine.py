@@ -55,10 +55,12 @@ def test_a_list_that_is_wrong_is_refused_with_its_place(tmp_path: Path, good: st
     assert "moonless.yaml:" in str(caught.value)
 
 
-def test_a_machine_of_which_nothing_is_known_skips_what_is_not_silicon_and_headers_that_are_not_there() -> None:
+def test_a_machine_of_which_nothing_is_known_skips_what_is_not_silicon_and_what_is_not_there() -> None:
     skips = load_machine("default")
     assert [skip.cases for skip in skips if skip.reason == "tool"] == ["record/numbers"]
-    assert all("simulated" in skip.why.lower() for skip in skips if skip.reason != "tool")
+    # What can only be lost to somebody's explicit gift is no silicon that the machine must have, either.
+    others = [skip for skip in skips if skip.reason != "tool" and skip.cases != "beside/*"]
+    assert all("simulated" in skip.why.lower() for skip in others)
 
 
 @pytest.mark.parametrize("name", machines())

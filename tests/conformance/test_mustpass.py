@@ -37,7 +37,7 @@ def test_the_hash_covers_names_texts_and_where_one_ends() -> None:
 
 
 def test_writing_replaces_what_is_stale(tmp_path: Path) -> None:
-    (tmp_path / "L7.txt").write_text("gone\n", encoding="utf-8")
+    (tmp_path / "L8.txt").write_text("gone\n", encoding="utf-8")
     (tmp_path / "L0.txt").write_text("old\n", encoding="utf-8")
     assert main(["--folder", str(tmp_path)]) == 0
     assert committed(tmp_path) == lists(catalogue())

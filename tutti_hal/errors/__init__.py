@@ -42,6 +42,11 @@ from tutti_hal.errors.generation import (
     RecordIncomplete,
     VendorsMixed,
 )
+from tutti_hal.errors.kernel_controller import (
+    KernelControllerError,
+    ModuleAbsent,
+    ModuleRefused,
+)
 from tutti_hal.errors.nvme import (
     CommandFailed,
     ControllerError,
@@ -199,6 +204,7 @@ __all__ = [
     "GenerationError",
     "HandleInvalid",
     "InvalidArgument",
+    "KernelControllerError",
     "KeyInvalid",
     "LaunchDeadlock",
     "LaunchFailed",
@@ -207,7 +213,9 @@ __all__ = [
     "LbaOutOfRange",
     "MediumError",
     "MemoryRefused",
+    "ModuleAbsent",
     "ModuleInvalid",
+    "ModuleRefused",
     "NamespaceAbsent",
     "NamespaceFileAlignment",
     "NamespaceFileError",

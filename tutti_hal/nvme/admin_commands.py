@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tutti_hal.errors import (
-    CommandFailed,
     ControllerError,
     ControllerTimeout,
-    NamespaceInvalid,
     NvmeFieldRange,
     QueueInvalid,
 )
 from tutti_hal.nvme import commands, prp
 from tutti_hal.nvme.admin import AdminQueue, check, describe
 from tutti_hal.nvme.features import AsyncEvent, Feature, Select
-from tutti_hal.nvme.identify import IDENTIFY_BYTES, IdentifyController
-from tutti_hal.nvme.namespace import LIST_ENTRIES, IdentifyNamespace, decode_namespace_list
-from tutti_hal.nvme.opcodes import Cns
-from tutti_hal.nvme.queues import NamespaceInfo, QueuePair
+from tutti_hal.nvme.identify import IDENTIFY_BYTES
+from tutti_hal.nvme.inventory import Inventory
+from tutti_hal.nvme.queues import QueuePair
 from tutti_hal.nvme.sqe import NSID_ALL, Sqe
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from tutti_hal.nvme.prp import PrpPair
 
 
-class AdminCommands:
+class AdminCommands(Inventory):
     """What an enabled controller can be asked over its admin queue.
 
     The lowest of the three layers of `handle.ControllerHandle`: this one, then I/O queues, then life and death.
@@ -48,7 +45,6 @@ class AdminCommands:
         #: The memory page size that CC.MPS selects.
         self.page_bytes = 4096
         self.admin: AdminQueue
-        self.controller: IdentifyController
 
     def _require_open(self, tried: str) -> None:
         if not self._open:
@@ -177,34 +173,3 @@ class AdminCommands:
                 self._events.remove(cid)
                 found.append(AsyncEvent.from_value(check(cqe, "request an event").result & 0x00FF_FF07))
         return tuple(found)
-
-    def namespaces(self) -> tuple[int, ...]:
-        """The ids of all active namespaces, ascending; ids may be missing in between."""
-        found: list[int] = []
-        while True:
-            part = decode_namespace_list(self.identify(Cns.ACTIVE_NAMESPACE_LIST, nsid=found[-1] if found else 0))
-            if part and found and part[0] <= found[-1]:
-                raise NamespaceInvalid(
-                    "list the namespaces", f"id {part[0]} after {found[-1]}", "The drive must send ascending ids."
-                )
-            found += part
-            if len(part) < LIST_ENTRIES:
-                return tuple(found)
-
-    def namespace(self, nsid: int) -> NamespaceInfo:
-        """What a ring needs to know of one namespace.
-
-        Raises:
-            NamespaceInvalid: no such namespace, inactive, or a format that cannot be used.
-        """
-        tried = f"use namespace {nsid}"
-        if not 1 <= nsid < NSID_ALL - 1:
-            raise NamespaceInvalid(tried, f"{nsid:#x} is no id of one namespace", "Use an id of the active list.")
-        try:
-            data = self.identify(Cns.NAMESPACE, nsid=nsid)
-        except CommandFailed as error:
-            if (error.status_type, error.status_code) != (0, 0x0B):
-                raise
-            active = ", ".join(map(str, self.namespaces()[:16])) or "none"
-            raise NamespaceInvalid(tried, "it does not exist", f"Active namespaces: {active}.") from error
-        return NamespaceInfo.of(nsid, IdentifyNamespace.decode(data), self.controller)

@@ -10,10 +10,11 @@ from tutti_hal.nvme import bringup
 from tutti_hal.nvme.admin import MAX_ADMIN_DEPTH, AdminQueue, contiguous_bus
 from tutti_hal.nvme.bringup import RegisterAccess
 from tutti_hal.nvme.cqe import CQE_BYTES
-from tutti_hal.nvme.identify import IDENTIFY_BYTES, IdentifyController, IdentifyNvmController, OptionalNvm
+from tutti_hal.nvme.identify import IDENTIFY_BYTES, IdentifyController, IdentifyNvmController
+from tutti_hal.nvme.inventory import limits_of
 from tutti_hal.nvme.opcodes import Cns, CommandSetId
 from tutti_hal.nvme.queue_commands import QueueCommands
-from tutti_hal.nvme.queues import ControllerLimits, check_depth
+from tutti_hal.nvme.queues import check_depth
 from tutti_hal.nvme.sqe import SQE_BYTES
 
 if TYPE_CHECKING:
@@ -112,7 +113,13 @@ class ControllerHandle(QueueCommands):
         self.controller = IdentifyController.decode(self.identify(Cns.CONTROLLER))
         self._check_controller()
         self.nvm_controller = self._identify_nvm_controller()
-        self.limits = self._limits()
+        self.limits = limits_of(
+            self.controller,
+            self.nvm_controller,
+            self.capabilities,
+            page_bytes=self.page_bytes,
+            memory_buffer_bytes=access.memory_buffer(self.capabilities).nbytes,
+        )
 
     def _check_controller(self) -> None:
         data = self.controller
@@ -134,30 +141,6 @@ class ControllerHandle(QueueCommands):
         except CommandFailed:
             return None
         return IdentifyNvmController.decode(data)
-
-    def _limits(self) -> ControllerLimits:
-        data, nvm = self.controller, self.nvm_controller
-        optional = data.optional_nvm
-        unit = self.capabilities.min_page_bytes
-        return ControllerLimits(
-            page_bytes=self.page_bytes,
-            mdts_bytes=data.max_transfer_bytes(unit),
-            max_depth=self.capabilities.max_queue_entries,
-            contiguous_queues=self.capabilities.cqr,
-            dstrd=self.capabilities.dstrd,
-            sgl=data.sgl_support,
-            volatile_write_cache=data.volatile_write_cache,
-            flush_all_namespaces=data.flush_all_namespaces,
-            compare=OptionalNvm.COMPARE in optional,
-            write_zeroes=OptionalNvm.WRITE_ZEROES in optional,
-            dataset_management=OptionalNvm.DATASET_MANAGEMENT in optional,
-            verify=OptionalNvm.VERIFY in optional,
-            shadow_doorbells=data.shadow_doorbells,
-            max_outstanding=data.maxcmd or None,
-            memory_buffer_bytes=self._access.memory_buffer(self.capabilities).nbytes,
-            verify_bytes=unit << nvm.vsl if nvm is not None and nvm.vsl else None,
-            write_zeroes_bytes=unit << nvm.wzsl if nvm is not None and nvm.wzsl else None,
-        )
 
     def reset(self) -> None:
         """Disables and enables again. All I/O queues are gone, their memory too where the handle allocated it.

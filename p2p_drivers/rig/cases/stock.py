@@ -10,7 +10,7 @@ from rig.case import Guest, case
 from rig.qemu import MIB, stamp
 
 
-@case(needs_module=False)
+@case(fresh=True, needs_module=False)
 def stock_driver_reads(guest: Guest) -> None:
     """The kernel's own driver is bound, live, and reads what the image holds; numpy and the product import."""
     import numpy as np

@@ -27,7 +27,6 @@ LEVEL_TITLES: Mapping[str, str] = MappingProxyType(
 #: Why a level has no clause, and so no case.
 NO_CLAUSES: Mapping[str, str] = MappingProxyType(
     {
-        "L7": "no clause of the contract yet: the kernel module is tried by its own rig, outside this suite",
         "L8": "figures, no clauses: they are carried as information and never judged",
     }
 )

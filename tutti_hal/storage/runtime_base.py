@@ -277,15 +277,17 @@ class RuntimeBase:
             self._require_alive("look at a target")
             slot = self._targets.slots.require(handle, "look at a target")
             opened = self._targets.opened(slot)
-            names = {place.target.row: place.drive.name for place in self._places}
+            below = [place for place in self._places if place.target.row in opened.rows]
             return TargetInfo(
                 uri=opened.resolved.uri,
                 size=opened.resolved.size,
                 block=opened.resolved.block,
                 writable=opened.resolved.writable,
-                drives=tuple(names[row] for row in opened.rows),
+                drives=tuple(place.drive.name for place in sorted(below, key=lambda place: place.target.row)),
                 extents=sum(len(leaf) for leaf in opened.resolved.leaves),
                 in_flight=int(self._targets.slots.rows["users"][slot]),
+                atomic_bytes=min(place.target.lba_bytes for place in below),
+                volatile=any(place.drive.drive.handle.limits.volatile_write_cache for place in below),
             )
 
     def close(self, handle: int) -> None:

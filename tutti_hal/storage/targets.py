@@ -80,6 +80,8 @@ class TargetInfo:
         drives: names of the drives that it lies on.
         extents: how many pieces it lies in, of all members.
         in_flight: batches in flight that use it.
+        atomic_bytes: of the smallest logical block of its drives: what each of them writes whole, or not at all.
+        volatile: whether one of its drives has a volatile write cache, so that a write needs a flush to be durable.
     """
 
     uri: str
@@ -89,6 +91,8 @@ class TargetInfo:
     drives: tuple[str, ...]
     extents: int
     in_flight: int
+    atomic_bytes: int
+    volatile: bool
 
 
 class TargetTable:

@@ -12,9 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tutti_hal.errors import StoreDeviceError, StoreOptionInvalid
-from tutti_hal.store.device import Piece, check
+from tutti_hal.errors import StoreDeviceError
+from tutti_hal.store.device import Piece
 from tutti_hal.store.file_device import lock
+from tutti_hal.store.staged import StagedDevice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tutti_hal.shim import Device
 
 
-class RingDevice:
+class RingDevice(StagedDevice):
     """A namespace as a `BlockDevice`. Ring, drive and memory stay the caller's and outlive it.
 
     Args:
@@ -49,29 +50,11 @@ class RingDevice:
         staging_bytes: int,
         volatile: bool,
     ) -> None:
-        self._ring, self._target, self._buffer, self._memory = ring, target, buffer, memory
-        self.block_bytes, self.blocks, self.volatile = target.lba_bytes, target.blocks, volatile
-        if staging_bytes < self.block_bytes or staging_bytes > memory.nbytes or staging_bytes % self.block_bytes:
-            raise StoreOptionInvalid(
-                "put a store on a ring", f"{staging_bytes} bytes of staging", "Give whole blocks within the memory."
-            )
-        self._staging = memory.nbytes - staging_bytes
-        #: Memory from which and to which data move without a copy.
-        self.arena = memory[: self._staging]
+        super().__init__(memory, staging_bytes, block_bytes=target.lba_bytes, blocks=target.blocks, volatile=volatile)
+        self._ring, self._target, self._buffer = ring, target, buffer
+        self._command_limit = ring.options.batch_limit
 
     # ---- BlockDevice ----
-
-    def read(self, pieces: Sequence[Piece]) -> None:
-        """See `BlockDevice.read`. Pieces within the arena are one batch; the others go by what staging holds."""
-        self._move("read", pieces)
-
-    def write(self, pieces: Sequence[Piece]) -> None:
-        """See `BlockDevice.write`."""
-        self._move("write", pieces)
-
-    def write_durable(self, piece: Piece) -> None:
-        """See `BlockDevice.write_durable`."""
-        self._move("write", [piece], durable=True)
 
     def flush(self) -> None:
         """See `BlockDevice.flush`."""
@@ -88,50 +71,8 @@ class RingDevice:
 
     # ---- batches ----
 
-    def _move(self, verb: str, pieces: Sequence[Piece], *, durable: bool = False) -> None:
-        check(self, pieces, verb)
-        for batch in self._batches(pieces):
-            copies = [(at, piece) for at, piece in batch if at >= self._staging]
-            if verb == "write":
-                for at, piece in copies:
-                    self._memory[at : at + piece.data.nbytes] = piece.data
-            self._run(verb, batch, durable)
-            if verb == "read":
-                for at, piece in copies:
-                    piece.data[:] = self._memory[at : at + piece.data.nbytes]
-
-    def _batches(self, pieces: Sequence[Piece]) -> Iterator[list[tuple[int, Piece]]]:
-        """Pieces with their offsets in the memory, as many as a batch of the ring and the staging memory hold."""
-        batch: list[tuple[int, Piece]] = []
-        at = self._staging
-        commands = 0
-        for piece in self._parts(pieces):
-            inside = self._offset(piece.data)
-            need = 0 if inside is not None else piece.data.nbytes
-            count = -(-piece.data.nbytes // self.block_bytes // self._target.max_blocks) + 1
-            if batch and (at + need > self._memory.nbytes or commands + count > self._ring.options.batch_limit):
-                yield batch
-                batch, at, commands = [], self._staging, 0
-            batch.append((inside if inside is not None else at, piece))
-            at += need
-            commands += count
-        if batch:
-            yield batch
-
-    def _parts(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
-        """Pieces that lie elsewhere, cut to what staging holds."""
-        room = self._memory.nbytes - self._staging
-        for piece in pieces:
-            if self._offset(piece.data) is not None or piece.data.nbytes <= room:
-                yield piece
-                continue
-            for at in range(0, piece.data.nbytes, room):
-                yield Piece(piece.lba + at // self.block_bytes, piece.data[at : at + room])
-
-    def _offset(self, data: NDArray[np.uint8]) -> int | None:
-        """Where in the arena an array lies; None where it does not, or not at a multiple of 4."""
-        offset = int(data.__array_interface__["data"][0]) - int(self._memory.__array_interface__["data"][0])
-        return offset if offset >= 0 and offset + data.nbytes <= self._staging and offset % 4 == 0 else None
+    def _commands(self, piece: Piece) -> int:
+        return -(-piece.data.nbytes // self.block_bytes // self._target.max_blocks) + 1
 
     def _run(self, verb: str, batch: Sequence[tuple[int, Piece]], durable: bool) -> None:
         import numpy as np

@@ -32,6 +32,8 @@ typedef unsigned long uintptr_t;
     "cstdio": "#pragma once\n",  # printf is built in
 }
 
+_TO_GET = 'To get it: pip install "tutti-hal[cuda]", or put a toolkit with nvcc on PATH.'
+
 
 def installed() -> bool:
     """Whether the bindings are installed. They are not imported."""
@@ -94,11 +96,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("unit", type=Path, nargs="?")
     given = parser.parse_args(argv)
     try:
+        found = version()
+    except Exception as error:  # the bindings raise other classes in each version
+        print(f"NVRTC cannot be loaded: {type(error).__name__}: {error}. {_TO_GET}", file=sys.stderr)
+        return 1
+    try:
         if given.version:
-            print(version())
+            print(found)
         else:
             print(compile_unit(given.unit, given.arch, given.includes, given.output), file=sys.stderr)
-    except Exception as error:  # the bindings raise other classes in each version
+    except Exception as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -53,14 +53,26 @@ class CudaRuntime(SdkRuntime):
         count = self.ffi.new("int *")
         try:
             self.call(HostCalls(), "GetDeviceCount", count)
-        except WrongDevice:
-            raise
+        except WrongDevice as error:
+            raise WrongDevice(
+                "open the runtime of cuda",
+                error.found,
+                "See that nvidia-smi lists a device, that CUDA_VISIBLE_DEVICES names one, and that a GPU in MIG mode "
+                "has an instance.",
+                vendor="cuda",
+                call=error.call,
+                code=error.code,
+                canonical=error.canonical,
+            ) from error
         except RuntimeFailure as error:
             raise RuntimeMissing(
                 "open the runtime of cuda",
                 error.found,
                 "Install a driver at least as new as the toolkit, and see that nvidia-smi lists a device.",
                 vendor="cuda",
+                call=error.call,
+                code=error.code,
+                canonical=error.canonical,
             ) from error
 
     def code(self, counts: HostCalls, name: str, *args: Any) -> int:
@@ -145,7 +157,7 @@ def libraries(record: Record) -> tuple[Path | str, ...]:
         from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found.append(str(load_nvidia_dynamic_lib("cudart").abs_path))
-    except (ImportError, OSError, RuntimeError):  # no bindings, or they find none: the loader is asked instead
+    except Exception:  # no bindings, or they find none, which each version says by another class: ask the loader
         found += [name for name in record.host_api.libraries if "cudart" in name]
     return (*found, *(name for name in record.host_api.libraries if "cudart" not in name))
 

@@ -65,11 +65,21 @@ _FIXES: dict[type[errors.RuntimeFailure], str] = {
     errors.InvalidArgument: "Correct the argument.",
     errors.BadHandle: "Use an object that is open, on the device that it belongs to.",
     errors.WrongDevice: "Use an ordinal below the device count, and objects of one device together.",
+    errors.NotSupported: "Use a device, a driver and an SDK that have it, or do without.",
     errors.ModuleInvalid: "Build the module for this profile and device, and name a kernel that it has.",
     errors.LaunchRefused: "Use a smaller grid, block or shared memory, within the device's limits.",
     errors.LaunchFailed: "Find the cause in the kernel, and reset the device before using it again.",
     errors.LaunchTimeout: "Raise the launch's limit or find what the kernel waits for, and reset the device.",
     errors.LaunchDeadlock: "Find what the stuck lanes wait for, and reset the device.",
+}
+
+#: What to do where a function says more of the cause than the error does: memory of the host, and what limits it.
+_FIXES_OF_CALLS = {
+    (name, error): (
+        "Free page-locked memory or ask for less, and raise what limits it: `ulimit -l`, the container's memory limit."
+    )
+    for name in ("HostAlloc", "HostRegister", "MallocHost")
+    for error in ("MemoryAllocation", "OperatingSystem")
 }
 
 _DETAIL_BYTES = 1024
@@ -142,6 +152,8 @@ class CRuntime:
             more = [ctype for ctype, _ in record.host_api.append.get(function.name, ())]
             for symbol in record.host_api.symbols(function.name):
                 self.ffi.cdef(declaration(function, symbol, more), override=True)
+        #: Why each library that could not be opened could not, in the loader's words.
+        self.unopened: tuple[str, ...] = ()
         self._libraries = self._open(libraries)
         self._bound: dict[str, Callable[..., Any]] = {}
         for function in contract.host_functions.values():
@@ -168,6 +180,7 @@ class CRuntime:
                 "Install the vendor's SDK, or set the variable that its record names.",
                 vendor=self.vendor,
             )
+        self.unopened = tuple(refused)
         return opened
 
     def _find(self, symbol: str) -> Callable[..., Any] | None:
@@ -335,7 +348,7 @@ class CRuntime:
         return kind(
             f"call {name} of {self.vendor}",
             f"{found}: {detail}" if detail else found,
-            _FIXES.get(kind, "See the vendor's documentation of this error."),
+            _FIXES_OF_CALLS.get((name, canonical)) or _FIXES.get(kind, "See the vendor's documentation of this error."),
             vendor=self.vendor,
             call=name,
             code=code,

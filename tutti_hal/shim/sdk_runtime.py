@@ -38,10 +38,13 @@ class SdkRuntime(CRuntime):
             if function.capability is None and not self.has(name)
         ]
         if lacking:
+            unopened = f"; not opened: {'; '.join(self.unopened)}" if self.unopened else ""
             raise SymbolMissing(
                 f"open the runtime of {self.vendor}",
-                f"{', '.join(map(str, libraries))} lack {', '.join(lacking)}",
-                "Install a version of the SDK that has them, or correct the names in the record.",
+                f"{', '.join(map(str, libraries))} lack {', '.join(lacking)}{unopened}",
+                "Install what could not be opened, which may be the driver."
+                if unopened
+                else "Install a version of the SDK that has them, or correct the names in the record.",
                 vendor=self.vendor,
             )
         self._awake = threading.local()

@@ -1,8 +1,7 @@
-"""One pass of a reaper over what lies ready, to the last count; and a queue that nobody gives a place back to."""
+"""One pass of a reaper over what lies ready, to the last count."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,7 @@ from tutti_hal.io_uring.layout import dtype
 
 _LAST = (1 << 64) - 1
 _BUSY, _INDEX_BITS, _USES = 1 << 16, 5, 100
-#: Completions that lie ready, from which place of the queue on, and its entries: the pass goes over its end.
-_READY, _FIRST, _CQ_DEPTH = 11, 10, 16
-_INTERVAL = 4
+_CQ_DEPTH, _INTERVAL = 16, 4
 _COUNTS = (
     *("credits", "ticket", "completion", "retired", "sq_head", "allowed", "cq_rung", "cq_doorbells", "reaps"),
     *("completions", "strays", "lates", "cq_loads"),
@@ -26,12 +23,22 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class _Queue:
-    """A submission queue: entries, commands, how many share its completion queue, commands fetched and not done."""
+    """A queue of sixteen entries.
 
-    depth: int
+    Attributes:
+        commands: that it may have outstanding.
+        sharing: queues that share its completion queue.
+        ahead: commands that were fetched and are not done.
+        first: index of the first completion; those before were taken, and told to the drive.
+        ready: completions that lie there.
+    """
+
     commands: int
     sharing: int = 1
     ahead: int = 0
+    first: int = 10
+    ready: int = 11
+    depth: int = 16
 
     @property
     def allowed(self) -> int:
@@ -39,12 +46,14 @@ class _Queue:
         return min(self.commands, self.depth - 1)
 
 
-#: Fewer commands than entries, as many, and more; two queues with one completion queue.
+#: Fewer commands than entries, as many, and more; two queues with one completion queue; as many to take as were taken
+#: before. All but that go over the queue's end.
 _QUEUES = {
-    "fewer": _Queue(16, 12),
-    "equal": _Queue(16, 16, ahead=3),
-    "more": _Queue(16, 20),
-    "shared": _Queue(16, 12, 2),
+    "fewer": _Queue(12),
+    "equal": _Queue(16, ahead=3),
+    "more": _Queue(20),
+    "shared": _Queue(12, sharing=2),
+    "few": _Queue(12, first=3, ready=3),
 }
 
 
@@ -70,18 +79,18 @@ class _Memory:
         queues["id"] += 5
         queues["cq_queues"] = one.sharing
         self.queues = run.array(queues)
-        self.statuses = run.buffer(dtype("ring_status").itemsize * _READY)
+        self.statuses = run.buffer(dtype("ring_status").itemsize * one.ready)
 
     def _own(self, row: int) -> list[int]:
         """Which completions are a queue's."""
-        return list(range(row, _READY, self.one.sharing))
+        return list(range(row, self.one.ready, self.one.sharing))
 
     def _state(self, row: int) -> Any:
         state = np.zeros(1, dtype("ring_queue_state"))
         sent, allowed = len(self._own(row)) + self.one.ahead, self.one.allowed
         state["ticket"], state["credits"], state["allowed"] = sent, allowed - sent, allowed
         if row == 0:
-            state["completion"], state["cq_rung"] = _FIRST << 1, _FIRST
+            state["completion"], state["cq_rung"] = self.one.first << 1, self.one.first
         return state
 
     def _commands(self, row: int) -> Any:
@@ -94,10 +103,10 @@ class _Memory:
     def _entries(self) -> Any:
         entries = np.zeros(_CQ_DEPTH, dtype("ring_cqe"))
         # The phase of what lay there before: 0 in the first lap, 1 once that was through.
-        entries["dword_3"][:_FIRST] = 1 << 16
-        for number in range(_READY):
+        entries["dword_3"][: self.one.first] = 1 << 16
+        for number in range(self.one.ready):
             command, row = divmod(number, self.one.sharing)
-            lap, slot = divmod(_FIRST + number, _CQ_DEPTH)
+            lap, slot = divmod(self.one.first + number, _CQ_DEPTH)
             entries["dword_0"][slot] = 0x700 + number
             entries["dword_2"][slot] = (5 + row) << 16 | command + 1 + self.one.ahead
             entries["dword_3"][slot] = (1 - lap) << 16 | command
@@ -135,13 +144,13 @@ def reap(run: Run) -> Observations:
 @reap.judge
 def _(seen: Seen) -> None:
     one = _QUEUES[str(seen.axes["commands"])]
-    seen.equal("ring.cq.once", "completions taken in each call", seen["taken"].tolist(), [_READY, 0, 0])
-    seen.equal("ring.cq.by_cid", "codes of the records", seen["codes"].tolist(), [2 << 24] * _READY)
-    seen.equal("ring.cq.by_cid", "results", seen["results"].tolist(), [0x700 + row for row in range(_READY)])
-    # The drive was told after each fourth, and at last of the rest.
-    seen.equal("ring.cq.doorbell_in_time", "doorbell", seen["doorbell"], (_FIRST + _READY) % _CQ_DEPTH)
+    seen.equal("ring.cq.once", "completions taken in each call", seen["taken"].tolist(), [one.ready, 0, 0])
+    seen.equal("ring.cq.by_cid", "codes of the records", seen["codes"].tolist(), [2 << 24] * one.ready)
+    seen.equal("ring.cq.by_cid", "results", seen["results"].tolist(), [0x700 + row for row in range(one.ready)])
+    # The drive is told after each fourth, and at last of the rest.
+    seen.equal("ring.cq.doorbell_in_time", "doorbell", seen["doorbell"], (one.first + one.ready) % _CQ_DEPTH)
     for row, state in enumerate(seen["states"]):
-        own = len(range(row, _READY, one.sharing))
+        own = len(range(row, one.ready, one.sharing))
         # Of entries that were fetched all but one are free; a command may follow once another is done.
         fetched = own + one.ahead if one.commands >= one.depth else 0
         allowed = own + one.commands if not fetched else min(own + one.commands, fetched + one.depth - 1)
@@ -155,8 +164,12 @@ def _(seen: Seen) -> None:
         if row == 0:
             # Reads of entries: one to see that there is something, three of each, two of the one that is not ready; and
             # one in each call that finds nothing.
-            wanted |= {"completion": (_FIRST + _READY) << 1, "cq_rung": _FIRST + _READY, "cq_doorbells": 3}
-            wanted |= {"reaps": 1, "cq_loads": 1 + 3 * _READY + 2 + 2}
+            wanted |= {
+                "completion": (one.first + one.ready) << 1,
+                "cq_rung": one.first + one.ready,
+                "cq_doorbells": -(-one.ready // _INTERVAL),
+            }
+            wanted |= {"reaps": 1, "cq_loads": 1 + 3 * one.ready + 2 + 2}
         places = {name: wanted.pop(name) for name in ("allowed", "credits", "sq_head")}
         found = {name: state[name] for name in places}
         seen.equal("ring.sq.slot_reuse_after_fetch", f"places of queue {row}", found, places)
@@ -166,78 +179,3 @@ def _(seen: Seen) -> None:
         for number in range(own):
             cells[number] = (number + one.commands) << 16 | 1 << _INDEX_BITS | number
         seen.equal("ring.cq.once", f"identifiers given back to queue {row}", seen["cells"][row].tolist(), cells)
-
-
-#: Lanes, and requests of which all but each lane's first find no place; what the drive's status register says then.
-_LANES, _ROWS = 32, 72
-_STATUS = {"well": 1, "failed": 3, "gone": 0xFFFFFFFF}
-
-
-@case(
-    "ring/part.starved",
-    level="L5",
-    clauses=("ring.wait.bounded", "ring.timeout.kernel_ends", "ring.gone.detected"),
-    kernels=("ring",),
-    axes={"drive": tuple(_STATUS)},
-)
-def starved(run: Run) -> Observations:
-    """A queue whose places never come back: the requests wait the limit, once, and say why they were not run."""
-    limit_ns = 2_000_000
-    targets, state = np.zeros(1, dtype("ring_target")), np.zeros(1, dtype("ring_queue_state"))
-    targets["nsid"], targets["block_bytes"], targets["page_shift"] = 1, 512, 12
-    targets["max_blocks"], targets["block_limit"], targets["classes"] = 1, 1000, 1 << 16
-    state["ticket"] = _TICKET
-    words, csts = run.buffer(8 * 64), run.array(np.array([_STATUS[str(run.axes["drive"])]], np.uint32))
-    # The row after the queue's is nobody's: its addresses lead nowhere.
-    queue, state_memory = np.zeros(2, dtype("ring_queue")), run.array(state)
-    queue["state"] = queue["cq_state"] = state_memory.address
-    for name in ("sq", "cq", "sq_doorbell", "cq_doorbell", "marks", "commands", "cells"):
-        queue[name] = words.address
-    queue["csts"], queue["cq_queues"], queue["cq_interval"], queue["id"] = csts.address, 1, 1, 1
-    queue["sq_depth"], queue["cq_depth"], queue["command_limit"] = 4, 4, 3
-    for name, length in (("sq", 4), ("cq", 4), ("command", 3)):
-        queue[f"{name}_reciprocal"] = _LAST // length
-    queue["index_bits"], queue["generations"] = 2, 100
-    for name in ("state", "cq_state", "cq", "cq_doorbell", "csts"):
-        queue[name][1] = 16
-    # As if a request of a former batch had waited for the same ticket, and longer than the limit.
-    statuses, waiting = np.zeros(_ROWS, dtype("ring_status")), np.zeros(_ROWS, dtype("ring_request"))
-    statuses["result"], statuses["submitted_ns"] = _TICKET, (1 << 64) - 2 * limit_ns
-    # The first one of each lane is refused: it got on before it stood still.
-    waiting["block_count"][:_LANES] = 2
-    records, results = run.array(statuses), run.buffer(32 * _ROWS, fill=0xEE)
-    tables = (run.array(targets), run.array(queue), run.buffer(dtype("ring_buffer").itemsize))
-    requests = run.array(waiting)
-    epoch = run.buffer(4)
-    began = _now(run)
-    run.launch(
-        run.kernel("ring", "ring_run"), 1, _LANES, *tables, requests, records, results, 0, _ROWS, limit_ns, epoch, 0
-    )
-    took = _now(run) - began
-    return {
-        "codes": run.read(results, np.uint32, (-1, 8))[:, 0],
-        "health": int(run.read(state_memory, dtype("ring_queue_state"))["health"][0]),
-        "took_ns": took,
-        "limit_ns": limit_ns,
-    }
-
-
-#: The next ticket of the queue that stands still.
-_TICKET = 77
-
-
-def _now(run: Run) -> int:
-    return run.world.now_ns if run.world is not None else time.monotonic_ns()
-
-
-@starved.judge
-def _(seen: Seen) -> None:
-    gone = seen.axes["drive"] == "gone"
-    # Not run, because the queue stood still; or the drive is gone.
-    codes = [6 << 24] * _LANES + [4 << 24 if gone else 3] * (_ROWS - _LANES)
-    seen.equal("ring.timeout.kernel_ends", "codes", seen["codes"].tolist(), codes)
-    seen.equal("ring.gone.detected", "health of the queue", seen["health"], 2 if gone else 0)
-    took, limit = seen["took_ns"], seen["limit_ns"]
-    seen.holds("ring.wait.bounded", "nothing was given up before the limit", took >= limit, took)
-    if seen.facts.simulated:
-        seen.holds("ring.wait.bounded", "and nothing waited a second time", took <= limit * 11 // 10, took)

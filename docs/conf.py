@@ -85,8 +85,8 @@ def _coverage() -> str:
     claimed, clauses = catalogue().clauses(), load_spec().clauses.values()
     tested = sum(clause.id in claimed for clause in clauses)
     intro = f"{tested} of {len(clauses)} clauses have a case. The others stand as NOT_TESTED."
-    intro += " What came of each in a run, on each arch, and why one was not tested there, stands in the report of"
-    lines = ["# Coverage", "", f"{intro} its [package](../conformance.md)."]
+    intro += " What came of each in a run, on each arch, and why one was not tested there, stands in its"
+    lines = ["# Coverage", "", f"{intro} [report](../report.md)."]
     lines += ["", "| level | about | clauses | with a case |", "|---|---|---|---|"]
     of = {level: [clause for clause in clauses if clause.level == level] for level in LEVELS}
     for level, own in of.items():

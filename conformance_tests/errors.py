@@ -53,6 +53,48 @@ class NotAPackage(ConformanceError):
     id = "TT-CONFORMANCE-NOT-A-PACKAGE"
 
 
+class FiguresUnfit(ConformanceError):
+    """A file is no figure of a benchmark that this run could carry. ``certify`` leaves with 2."""
+
+    id = "TT-CONFORMANCE-FIGURES-UNFIT"
+
+
+class KeyUnfit(ConformanceError):
+    """A file is not the key that it must be. ``sign`` and ``verify`` leave with 2."""
+
+    id = "TT-CONFORMANCE-KEY-UNFIT"
+
+
+class SigningUnavailable(ConformanceError):
+    """The library that signs is not installed. ``sign`` and ``verify --signer`` leave with 2."""
+
+    id = "TT-CONFORMANCE-SIGNING-UNAVAILABLE"
+
+
+class SignatureInvalid(ConformanceError):
+    """A package is not signed as was asked for: ``verify --signer`` refuses it."""
+
+    id = "TT-CONFORMANCE-SIGNATURE"
+
+
+class SignatureMissing(SignatureInvalid):
+    """There is no signature beside the package, or the file is none."""
+
+    id = "TT-CONFORMANCE-SIGNATURE-MISSING"
+
+
+class SignatureOfAnother(SignatureInvalid):
+    """The signature is of another manifest."""
+
+    id = "TT-CONFORMANCE-SIGNATURE-OF-ANOTHER"
+
+
+class SignatureBad(SignatureInvalid):
+    """None of the named keys made the signature."""
+
+    id = "TT-CONFORMANCE-SIGNATURE-BAD"
+
+
 class WaiversInvalid(ConformanceError):
     """A waiver file is wrong; all of it is listed with file and line."""
 

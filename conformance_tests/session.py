@@ -96,6 +96,7 @@ class Session:
         environment: facts about the machine (``tutti-hal collect``), and what was watched.
         started: UTC, ISO 8601.
         seconds: how long it took.
+        figures: what benchmarks measured, as ``figures.json`` lists it: information, on which no verdict rests.
     """
 
     options: RunOptions
@@ -108,6 +109,7 @@ class Session:
     environment: Mapping[str, Any] = field(default_factory=dict)
     started: str = ""
     seconds: float = 0.0
+    figures: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def blocking(self) -> tuple[Judgement, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutti_hal.cli.arguments import whole_number
 from tutti_hal.errors import ProfileError, SpecError
@@ -30,6 +32,7 @@ examples:
   tutti-hal certify --profile host --level L3             everything up to and including L3
   tutti-hal certify --profile host --case 'prim/*' --seed 7
   tutti-hal certify --profile host --out DIR --resume     go on where such a run was stopped
+  tutti-hal bench ring --profile host --json > ring.json; tutti-hal certify --profile host --out DIR --figures ring.json
   tutti-hal certify --profile host --ablate no-ballot     the same device without one of its abilities
   tutti-hal certify --profile host --self-test --sample 20   break the product in 20 ways: the suite must notice each
 
@@ -75,6 +78,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     out = parser.add_argument_group("what comes out")
     out.add_argument(
         "--out", type=Path, metavar="DIR", help="write the package: observations, verdicts, report, hashes"
+    )
+    out.add_argument(
+        "--figures",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="with --out: carry what `tutti-hal bench ... --json` printed, as information; may be repeated",
     )
     out.add_argument("--force", action="store_true", help="with --out: replace an older package")
     out.add_argument(
@@ -138,12 +149,13 @@ def _run(args: argparse.Namespace) -> int:
 
         force = args.force or args.resume
         check_target(args.out, force=force)
-        session = _session(args, options, terminal)
+        figures = _figures(args, options)
+        session = replace(_session(args, options, terminal), figures=figures)
         write_package(args.out, session, force=force)
         if not any(outcome.end is End.NOT_RUN for outcome in session.outcomes.values()):
             Journal(args.out, session.options).end()
-    elif args.resume:
-        print("tutti-hal certify: --resume belongs to --out", file=sys.stderr)
+    elif args.resume or args.figures:
+        print(f"tutti-hal certify: --{'resume' if args.resume else 'figures'} belongs to --out", file=sys.stderr)
         return 2
     else:
         session = _session(args, options, terminal)
@@ -154,6 +166,16 @@ def _run(args: argparse.Namespace) -> int:
         if args.out is not None:
             terminal.note(f"evidence: {args.out} (judge it again: tutti-hal verify {args.out})")
     return 1 if _red(session) else 0
+
+
+def _figures(args: argparse.Namespace, options: RunOptions) -> tuple[Mapping[str, Any], ...]:
+    """What benchmarks measured; read before the run, so that what is unfit is told at once."""
+    if not args.figures:
+        return ()
+    from tutti_hal.conformance_tests.package.figures import load_figures
+    from tutti_hal.profile import parse
+
+    return load_figures(args.figures, parse(options.subject.profile).vendor)
 
 
 def _options(args: argparse.Namespace) -> RunOptions:

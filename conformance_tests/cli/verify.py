@@ -25,6 +25,7 @@ examples:
   tutti-hal verify DIR --as hardware         a run on a simulated SDK, or on the CPU's engine, is refused
   tutti-hal verify DIR --fresh               a package of another product than the installed one is refused
   tutti-hal verify --submission host/emulated-2031-12-31     would the registry take it? What is wrong is named
+  tutti-hal verify DIR --signer acme.pub.pem     and whoever has that key answers for it
   tutti-hal verify DIR --json
 
 exit: 0 verified, or verified and stale; 1 refused; 2 wrong usage, or no package.
@@ -60,6 +61,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--submission", action="store_true", help="check one package as the registry does (docs/submitting.md)"
     )
     parser.add_argument(
+        "--signer",
+        dest="signers",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="refuse a package that this public key has not signed (tutti-hal sign); may be repeated: any of them",
+    )
+    parser.add_argument(
         "--report", type=Path, metavar="FILE", help="write the report as it was worked out again, with what is stale"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -77,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.submission:
             return _submission(args)
-        found = verify(args.folders, cases=args.cases, provenances=args.provenances, fresh=args.fresh)
+        found = verify(
+            args.folders, cases=args.cases, provenances=args.provenances, fresh=args.fresh, signers=args.signers
+        )
     except ConformanceError as error:
         print(f"tutti-hal verify: {error}", file=sys.stderr)
         return 2
@@ -99,7 +111,7 @@ def _submission(args: argparse.Namespace) -> int:
     if len(args.folders) != 1 or args.cases:
         print("tutti-hal verify: --submission takes one package, without --cases", file=sys.stderr)
         return 2
-    found = check_submission(args.folders[0])
+    found = check_submission(args.folders[0], signers=args.signers)
     if args.json:
         certificate = found.certificate.to_json() if found.certificate else None
         table = {"schema": 1, "fit": not found.problems, "problems": list(found.problems)}

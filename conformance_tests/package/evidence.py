@@ -53,6 +53,8 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
         layout.BUILD: jsontext.document(evidence.build),
         **{f"{layout.RECORD}/{name}": data for name, data in sorted(evidence.record.items())},
     }
+    if session.figures:
+        stated[layout.FIGURES] = jsontext.document({"figures": list(session.figures)})
     return {
         **stated,
         layout.RUN: jsontext.document(run_table(session, stated)),

@@ -17,19 +17,23 @@ WAIVERS = "waivers.yaml"
 PRODUCT = "product.json"
 BUILD = "build.json"
 REPORT = "report.html"
+FIGURES = "figures.json"
 MANIFEST = "manifest.sha256"
 
 #: Folder with the vendor's record as it was used.
 RECORD = "record"
 
 #: Every file that lies at the top of a package.
-FILES = (RUN, OBSERVATIONS, VERDICTS, JUNIT, ENVIRONMENT, MUST_PASS, WAIVERS, PRODUCT, BUILD, REPORT, MANIFEST)
+FILES = (RUN, OBSERVATIONS, VERDICTS, JUNIT, ENVIRONMENT, MUST_PASS, WAIVERS, PRODUCT, BUILD, REPORT, FIGURES, MANIFEST)
 
 #: Files that may be packed (``NAME.xz``): `certify` packs the first, the registry both.
 PACKED = (OBSERVATIONS, VERDICTS)
 
-#: What a package may lack: the registry keeps none, for no CI reads it there.
-OPTIONAL = (JUNIT,)
+#: What the registry leaves out, for no CI reads it there.
+LEFT_OUT = (JUNIT,)
+
+#: What a package may lack: figures are there only where some were given.
+OPTIONAL = (*LEFT_OUT, FIGURES)
 
 #: What a record's folder must hold.
 RECORD_FILES = ("vendor.yaml", "conformance.yaml")

@@ -17,6 +17,7 @@ _DOCUMENTS = {
     layout.MUST_PASS: "mustpass",
     layout.PRODUCT: "product",
     layout.BUILD: "build",
+    layout.FIGURES: "figures",
 }
 
 _LINES = {layout.OBSERVATIONS: "observation", layout.VERDICTS: "verdict"}

@@ -47,7 +47,7 @@ def place_of(package: Path, device: str = "") -> str:
 def slim(package: Path, to: Path) -> None:
     """A copy as the registry keeps it: what is long is packed, what is for a CI is left out."""
     files = unpacked(read_folder(package, Findings()), Findings())
-    kept = packed({n: data for n, data in files.items() if n not in (*layout.OPTIONAL, layout.MANIFEST)}, layout.PACKED)
+    kept = packed({n: data for n, data in files.items() if n not in (*layout.LEFT_OUT, layout.MANIFEST)}, layout.PACKED)
     for name, data in {**kept, layout.MANIFEST: manifest(kept)}.items():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         (to / name).write_bytes(data)

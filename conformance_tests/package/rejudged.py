@@ -21,6 +21,7 @@ from tutti_hal.conformance_tests.outcome import End, Outcome
 from tutti_hal.conformance_tests.package import jsontext, layout, product
 from tutti_hal.conformance_tests.package.builds import check_builds
 from tutti_hal.conformance_tests.package.evidence import Evidence, texts, verdict_line
+from tutti_hal.conformance_tests.package.figures import carried
 from tutti_hal.conformance_tests.package.findings import Findings, printable, shown
 from tutti_hal.conformance_tests.package.limits import OutOfTime, cpu_limit
 from tutti_hal.conformance_tests.package.parsed import Parsed
@@ -333,6 +334,7 @@ class Again:
             environment=documents[layout.ENVIRONMENT]["facts"],
             started=self.run["started"],
             seconds=self.run["seconds"],
+            figures=carried(self.parsed, self.findings),
         )
         return Evidence(
             session=session,

@@ -123,4 +123,5 @@ def _whole(shards: Sequence[Session]) -> Session:
         ladder=ladder(instances, judgements, first.terms.spec, first.options.levels),
         started=min(shard.started for shard in shards),
         seconds=sum(shard.seconds for shard in shards),
+        figures=tuple(one for shard in shards for one in shard.figures),
     )

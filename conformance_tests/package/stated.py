@@ -117,6 +117,7 @@ def _clauses(parsed: Parsed, values: list[Mapping[str, Any]], spec: Spec, since:
 def _raw_files(parsed: Parsed, refuse: Any) -> None:
     record = (name for name in parsed.files if name.startswith(f"{layout.RECORD}/"))
     names = [layout.ENVIRONMENT, layout.WAIVERS, layout.PRODUCT, layout.BUILD, *record]
+    names += [layout.FIGURES] if layout.FIGURES in parsed.files else []
     stated = parsed.documents[layout.RUN]["raw_files"]
     sums = {name: sha256(parsed.files[name]).hexdigest() for name in names}
     for name in sorted({*stated, *sums}):

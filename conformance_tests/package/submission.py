@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -38,17 +38,18 @@ class Submission:
     verification: Verification
 
 
-def check_submission(folder: Path, *, place: str = "") -> Submission:
+def check_submission(folder: Path, *, place: str = "", signers: Sequence[Path] = ()) -> Submission:
     """Look at a package that somebody wants in the registry. Blocks as long as :func:`verify` does.
 
     Args:
         folder: the package, named as the registry would name it: ``VENDOR/DEVICE-DATE``.
         place: that name where the folder lies elsewhere.
+        signers: as of :func:`verify`.
 
     Raises:
         NotAPackage: it is none.
     """
-    found = verify([folder])
+    found = verify([folder], signers=signers) if signers else verify([folder])
     problems = [str(refusal) for refusal in found.refusals]
     resolved = folder.resolve()
     place = place or f"{resolved.parent.name}/{resolved.name}"

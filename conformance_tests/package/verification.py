@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tutti_hal.conformance_tests.errors import NotAPackage
+from tutti_hal.conformance_tests.errors import NotAPackage, SignatureInvalid
 from tutti_hal.conformance_tests.package import layout, product
 from tutti_hal.conformance_tests.package.evidence import Evidence, counts
 from tutti_hal.conformance_tests.package.findings import Findings, Refusal
@@ -24,6 +24,7 @@ from tutti_hal.conformance_tests.package.packing import unpacked
 from tutti_hal.conformance_tests.package.parsed import Parsed, parse_files
 from tutti_hal.conformance_tests.package.rejudged import rejudge
 from tutti_hal.conformance_tests.package.shards import join
+from tutti_hal.conformance_tests.package.signature import check_signature
 from tutti_hal.conformance_tests.package.staleness import Stale, describe, moved
 from tutti_hal.conformance_tests.session import Session, certifies, provenance
 from tutti_hal.product import BUILT
@@ -96,6 +97,7 @@ def verify(
     today: datetime.date | None = None,
     provenances: Sequence[str] = (),
     fresh: bool = False,
+    signers: Sequence[Path] = (),
 ) -> Verification:
     """Verify a package, or the shards of one run. Blocks for seconds, most of them in judges.
 
@@ -107,9 +109,11 @@ def verify(
         today: the day on which waivers must still hold; today (UTC) when None.
         provenances: what the run may have been on (``hardware``, ``emulated``, ``simulated``); empty: any of them.
         fresh: refuse a package of a product that is not the installed one.
+        signers: files of public keys; refuse a package whose manifest none of them has signed. Empty: do not ask.
 
     Raises:
         NotAPackage: a folder is not there, or does not look like a package at all.
+        KeyUnfit, SigningUnavailable: signatures cannot be checked.
         CasesInvalid: the extra cases do not load.
     """
     day = today or datetime.datetime.now(datetime.UTC).date()
@@ -118,7 +122,7 @@ def verify(
             found = "there is no run.json or manifest.sha256 in it" if folder.is_dir() else "there is no such folder"
             raise NotAPackage(f"verify {folder}", found, "Name a folder that certify --out wrote.")
     findings = [Findings(f"{folder}/" if len(folders) > 1 else "") for folder in folders]
-    read = [_one(folder, own, tuple(cases), day) for folder, own in zip(folders, findings, strict=True)]
+    read = [_one(folder, own, tuple(cases), day, signers) for folder, own in zip(folders, findings, strict=True)]
     together = Findings()
     session = join(read, findings, together)
     if session is not None and provenances and provenance(session) not in provenances:
@@ -144,12 +148,24 @@ def _either(words: Sequence[str]) -> str:
     return " or ".join(words)
 
 
-def _one(folder: Path, findings: Findings, cases: tuple[str, ...], today: datetime.date) -> Evidence | None:
+def _one(
+    folder: Path, findings: Findings, cases: tuple[str, ...], today: datetime.date, signers: Sequence[Path]
+) -> Evidence | None:
     files = read_folder(folder, findings)
     if layout.MANIFEST in files:
         check_manifest(files, findings)
+        if signers:
+            _signed(folder, files[layout.MANIFEST], signers, findings)
     parsed = parse_files(unpacked(files, findings), findings)
     return _judged(parsed, findings, cases, today) if parsed is not None else None
+
+
+def _signed(folder: Path, manifest: bytes, signers: Sequence[Path], findings: Findings) -> None:
+    try:
+        found = check_signature(folder, manifest, signers)
+        findings.remark(f"{layout.MANIFEST} is signed by {found.fingerprint}")
+    except SignatureInvalid as error:
+        findings.refuse(layout.MANIFEST, 0, f"{error.id}: {error.found}", error.fix)
 
 
 def _judged(parsed: Parsed, findings: Findings, cases: tuple[str, ...], today: datetime.date) -> Evidence | None:

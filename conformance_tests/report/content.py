@@ -30,6 +30,9 @@ _LINE_LIMIT = 400
 _REASON_LIMIT = 200
 _SLOWEST = 12
 
+#: Groups of facts shown of a benchmark: a grid has a group for each cell.
+_FIGURE_GROUPS = 60
+
 #: Facts about the machine that a reader wants first; the others fold away.
 _FIRST_FACTS = ("cpu", "memory", "kernel", "compilers", "python", "watched")
 
@@ -133,6 +136,17 @@ class FactGroup:
 
     name: str
     rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """What a benchmark measured: file, benchmark, profile, its facts, and how many groups of them are left out."""
+
+    file: str
+    bench: str
+    profile: str
+    groups: tuple[FactGroup, ...]
+    more: int
 
 
 def marks(options: RunOptions) -> tuple[tuple[str, str], ...]:
@@ -359,6 +373,31 @@ def _fact(value: Any, path: str) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_fact(one, '')}" for key, one in value.items())
     return str(value)
+
+
+def figures(session: Session) -> tuple[FigureTable, ...]:
+    """What benchmarks measured, each as groups of facts; a long one is cut."""
+    return tuple(_figure(one) for one in session.figures)
+
+
+def _figure(one: Mapping[str, Any]) -> FigureTable:
+    table = one["table"]
+    groups = [_facts("run", {key: value for key, value in table.items() if not _many(value) and key != "bench"})]
+    for key, value in table.items():
+        if _many(value):
+            groups += [_facts(f"{key} {number}", row) for number, row in enumerate(value, 1)]
+    return FigureTable(
+        one["file"],
+        f"bench {table['bench']}",
+        table["profile"],
+        tuple(groups[:_FIGURE_GROUPS]),
+        max(0, len(groups) - _FIGURE_GROUPS),
+    )
+
+
+def _many(value: Any) -> bool:
+    """Whether a value is a list of tables, each of which is told apart."""
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
 def hashes(session: Session) -> tuple[tuple[str, str], ...]:

@@ -65,6 +65,7 @@ def render(session: Session, notes: Sequence[tuple[str, str]] = ()) -> str:
         waivers=content.waivers(session),
         litmus=litmus(session),
         slowest=content.slowest(session),
+        figures=content.figures(session),
         first_facts=first_facts,
         other_facts=other_facts,
         hashes=content.hashes(session),

@@ -195,7 +195,7 @@ def _run_storage(args: argparse.Namespace) -> int:
     from tutti_hal.profile import select
 
     load = Load(files=args.files or Load.files, rounds=args.rounds, folder=args.dir)
-    result = {"machine": benchmark_facts(), **measure_storage(select(args.profile), load)}
+    result = {"bench": "storage", "machine": benchmark_facts(), **measure_storage(select(args.profile), load)}
     if args.json:
         json.dump(result, sys.stdout, indent=2)
         print()
@@ -261,7 +261,7 @@ def _run_grid(args: argparse.Namespace) -> int:
         samples=args.samples,
     )
     measured = measure_grid(select(args.profile), load, time_limit_s=args.time_limit)
-    result = {"machine": benchmark_facts(), **measured}
+    result = {"bench": "grid", "machine": benchmark_facts(), **measured}
     if args.plot is not None:
         from tutti_hal.bench.plot import draw_grid
 
@@ -332,7 +332,7 @@ def _run_link(args: argparse.Namespace) -> int:
         blocks=args.blocks or BLOCKS,
         time_limit_s=args.time_limit,
     )
-    result = {"machine": benchmark_facts(), **measured}
+    result = {"bench": "link", "machine": benchmark_facts(), **measured}
     if args.plot is not None:
         from tutti_hal.bench.plot import draw_link
 
@@ -380,7 +380,7 @@ def _run_soak(args: argparse.Namespace) -> int:
     slices = plan(args.commands, args.slice)
     result = soak(select(args.profile), slices, state=args.state, time_limit_s=args.time_limit, say=say)
     if args.json:
-        json.dump({"machine": benchmark_facts(), **result}, sys.stdout, indent=2)
+        json.dump({"bench": "soak", "machine": benchmark_facts(), **result}, sys.stdout, indent=2)
         print()
     else:
         print(
@@ -401,7 +401,11 @@ def _run_ring(args: argparse.Namespace) -> int:
 
         check(args.plot)
     load = Load(write=args.write, batch=args.batch, depth=args.depth, lanes=args.lanes, faults=args.faults)
-    result = {"machine": benchmark_facts(), **measure_ring(select(args.profile), load, time_limit_s=args.time_limit)}
+    result = {
+        "bench": "ring",
+        "machine": benchmark_facts(),
+        **measure_ring(select(args.profile), load, time_limit_s=args.time_limit),
+    }
     if args.plot is not None:
         from tutti_hal.bench.plot import draw
 

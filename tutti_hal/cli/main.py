@@ -50,6 +50,7 @@ VERBS: dict[str, Verb] = {
     "verify": Verb(
         "tutti_hal.conformance_tests.cli.verify", "judge a package of evidence again, from raw observations"
     ),
+    "sign": Verb("tutti_hal.conformance_tests.cli.sign", "answer for a package of evidence with a key of one's own"),
     "compare": Verb("tutti_hal.conformance_tests.cli.compare", "two packages of evidence side by side"),
 }
 

@@ -113,7 +113,7 @@ void tt_controller_defaults(tt_controller_config *config) {
     config->mpsmax = 4;
     config->mdts = 5;
     config->cqr = 1;
-    config->timeout_500ms = 1;
+    config->timeout_500ms = 10;
     config->io_queues = 16;
     config->interrupt_vectors = 17;
     config->sgls = 1 | 1u << 16 | 1u << 17 | 1u << 18 | 1u << 19;

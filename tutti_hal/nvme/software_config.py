@@ -112,7 +112,8 @@ class ControllerConfig:
         mpsmax: CAP.MPSMAX, up to 8.
         mdts: MDTS; 0 is no limit.
         cqr: CAP.CQR: queues must be contiguous.
-        timeout_500ms: CAP.TO.
+        timeout_500ms: CAP.TO: how long enabling and disabling may take. It is a thread of this machine that answers,
+            and on a busy one that may be long after it could have.
         io_queues: I/O queue pairs granted at most, 1 to 1024.
         interrupt_vectors: vectors that Create CQ may name. Completions are polled.
         sgls: Identify's SGLS; bits 1:0, 16, 17, 18, 19 can be set.
@@ -145,7 +146,7 @@ class ControllerConfig:
     mpsmax: int = 4
     mdts: int = 5
     cqr: bool = True
-    timeout_500ms: int = 1
+    timeout_500ms: int = 10
     io_queues: int = 16
     interrupt_vectors: int = 17
     sgls: int = 0x000F_0001

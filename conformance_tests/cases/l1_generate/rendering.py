@@ -24,8 +24,10 @@ _AGAIN = """
 import json, sys
 from pathlib import Path
 from tutti_hal.conformance_tests.cases.l1_generate.rendering import digests
+from tutti_hal.overlay import at_sdk
 from tutti_hal.record import load_record
-print(json.dumps(digests(load_record(Path(sys.argv[1])), Path(sys.argv[2]))))
+record = at_sdk(load_record(Path(sys.argv[1])), sys.argv[3] or None)
+print(json.dumps(digests(record, Path(sys.argv[2]))))
 """
 
 
@@ -62,7 +64,7 @@ def deterministic(run: Run) -> Observations:
         import os
 
         done = subprocess.run(
-            [sys.executable, "-c", _AGAIN, str(folder.resolve()), str(templates.resolve())],
+            [sys.executable, "-c", _AGAIN, str(folder.resolve()), str(templates.resolve()), run.profile.sdk or ""],
             env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone, "LC_ALL": "C"},
             cwd=run.scratch,
             capture_output=True,
@@ -159,6 +161,7 @@ def complete(run: Run) -> Observations:
     """Lowerings and host functions dropped from the record, some at random: all gaps are listed, and no others are."""
     from tutti_hal.codegen import gaps, render
     from tutti_hal.conformance_tests.observation import refusal
+    from tutti_hal.overlay import at_sdk
     from tutti_hal.record import load_record
 
     def listed(name: str, families: list[str], functions: list[str], managed: bool) -> dict[str, Any]:
@@ -171,7 +174,7 @@ def complete(run: Run) -> Observations:
             table["host_api"].get("names", {}).pop(function, None)
             table["host_api"].setdefault("absent", {})[function] = "dropped by the case"
         table["capabilities"][_EXCUSED[1]] = managed
-        record = load_record(plant_record(run, name, table))
+        record = at_sdk(load_record(plant_record(run, name, table)), run.profile.sdk)
         ask = refusal(lambda: render(record, next(iter(record.archs)), "planted", templates=root))
         return {"families": families, "functions": functions, "gaps": list(gaps(record)), "rendered": ask}
 

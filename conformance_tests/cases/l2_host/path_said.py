@@ -57,7 +57,7 @@ def _(seen: Seen) -> None:
     clause, printed = "profile.path.said", seen["out"]
     seen.equal(clause, "the exit code", seen["code"], 0)
     if seen.axes["result"] == "replay_json":
-        table = json.loads(printed)
+        table = json.loads(printed) if seen["code"] == 0 else {}
         profile, controller = str(table.get("profile", "")), str(table.get("controller", ""))
     else:
         found = {one: re.search(rf"(?m)^\s*{one}\s+(\S.*)$", printed) for one in ("profile", "controller")}

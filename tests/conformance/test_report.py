@@ -126,6 +126,20 @@ def test_needs_no_script_and_lets_no_other_run(page: Element) -> None:
     assert by_id(page, "tools").attributes.get("hidden") == ""
 
 
+def test_keys_reach_what_a_pointer_reaches(page: Element) -> None:
+    """Native elements in the page's order: nothing jumps the queue, nothing is a button without being one."""
+    assert {(one.name, one.attributes["tabindex"]) for one in page.all() if "tabindex" in one.attributes} <= {
+        ("pre", "0")  # it scrolls
+    }
+    assert next(page.only("body").all("a")).attributes["href"] == "#ladder"
+    for fold in page.all("details"):
+        assert next(one for one in fold.children if isinstance(one, Element)).name == "summary"
+    assert not [one for one in page.all() if one.attributes.get("role") in {"button", "link", "tab"}]
+    style = page.only("style").text
+    assert ":focus-visible { outline: 2px solid" in style
+    assert "outline: none" not in style
+
+
 def test_colours_have_contrast() -> None:
     style = package_file("conformance_tests", "report", "style.css").read_text(encoding="utf-8")
     blocks = [

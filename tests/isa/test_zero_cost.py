@@ -61,7 +61,7 @@ def listing(module: Compiled) -> str:
 
 def differing(shim: Compiled, other: Compiled, primitives: list[Primitive], form: str = "") -> list[str]:
     names = [one.id for one in primitives]
-    return [name for name in names if shim.text(kernel_name(name, form)) != other.text(kernel_name(name, form))]
+    return [name for name in names if shim.made_of(kernel_name(name, form)) != other.made_of(kernel_name(name, form))]
 
 
 def test_every_primitive_has_one_plain_spelling() -> None:
@@ -81,7 +81,7 @@ def test_a_primitive_is_what_is_written_by_hand(tmp_path: Path, arch: str) -> No
     shim = compiled(tmp_path, "shim", shim_unit(primitives), arch)
     hand = compiled(tmp_path, "plain", plain_unit(primitives), arch)
 
-    assert differing(shim, hand, primitives) == list(plain.DEARER)
+    assert {*differing(shim, hand, primitives)} <= {*plain.DEARER}
     assert differing(shim, hand, atomics, "_dropped") == []
 
     listings = listing(shim), listing(hand)
@@ -99,6 +99,8 @@ MUTANTS = {
     "load.relaxed.device.u64": ('asm volatile("ld.relaxed.gpu.u64', 'asm volatile("ld.acquire.gpu.u64'),
     "wave.mask_popcount": ("(__popc(m))", "(__popc(m >> 16) + __popc(m << 16))"),
     "time.pause": ("__nanosleep(20u)", "__nanosleep(40u)"),
+    "attribute.launch_bounds": ("__launch_bounds__(n)", "__launch_bounds__(2 * n)"),
+    "attribute.shared": ("__shared__ type name[count]", "__shared__ type name[2 * count]"),
 }
 
 
@@ -106,12 +108,12 @@ MUTANTS = {
 @pytest.mark.timeout(600)
 def test_a_dearer_lowering_is_noticed(tmp_path: Path) -> None:
     spec = load_spec().primitives
-    header = headers(tmp_path, "sm_90")
-    text = header.read_text(encoding="utf-8")
+    functions = headers(tmp_path, "sm_90")
     for sane, mutant in MUTANTS.values():
+        header = functions if sane in functions.read_text(encoding="utf-8") else functions.with_name("cuda.h")
+        text = header.read_text(encoding="utf-8")
         assert text.count(sane) == 1, sane
-        text = text.replace(sane, mutant)
-    header.write_text(text, encoding="utf-8")
+        header.write_text(text.replace(sane, mutant), encoding="utf-8")
     primitives = [spec[name] for name in (*MUTANTS, "store.release.system.u32", "fence.device", "wave.mask_first")]
     shim = compiled(tmp_path, "shim", shim_unit(primitives), "sm_90")
     hand = compiled(tmp_path, "plain", plain_unit(primitives), "sm_90")

@@ -180,15 +180,18 @@ class Compiled:
 
     Attributes:
         path: its file.
-        sections: name -> bytes.
+        sections: name -> bytes; zeros for one that has none in the file.
     """
 
     path: Path
     sections: dict[str, bytes]
 
-    def text(self, kernel: str) -> bytes:
-        """The instructions of a kernel, encoded, with what the scheduler is told of each."""
-        return self.sections[f".text.{kernel}"]
+    def made_of(self, kernel: str) -> tuple[bytes, ...]:
+        """A kernel's instructions, encoded, with what the scheduler is told of each; its bounds; its block's memory."""
+        kinds = ("text", "nv.info", "nv.shared")
+        text, *others = (self.sections.get(f".{kind}.{kernel}", b"") for kind in kinds)
+        assert text, f"{kernel} is not in {self.path.name}"
+        return text, *others
 
 
 def nvcc() -> str:
@@ -220,7 +223,7 @@ def _sections(image: bytes) -> dict[str, bytes]:
         since = rows[names][4] + offset
         return image[since : image.index(b"\0", since)].decode()
 
-    return {name(row[0]): b"" if row[1] == _NO_BITS else image[row[4] : row[4] + row[5]] for row in rows}
+    return {name(row[0]): bytes(row[5]) if row[1] == _NO_BITS else image[row[4] : row[4] + row[5]] for row in rows}
 
 
 def opcodes(listing: str, kernel: str) -> Counter[str]:

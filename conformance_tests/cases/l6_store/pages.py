@@ -97,3 +97,57 @@ def _(seen: Seen) -> None:
     seen.equal("store.move.refuses", "vectors that were left out", seen["refused"], [refused, refused])
     found = seen["back"] if seen.axes["layout"] == "nhd" else seen["back"].transpose(0, 1, 3, 2, 4)
     seen.equal("store.scatter.places", "the cache that was filled", found, back)
+
+
+#: Of a cache of one block: (offset in the object, side, block). A side that caches do not have, beginnings behind the
+#: staging memory, a block behind the last one, and offsets at which nothing but words is aligned.
+_EDGES = ((4, 0, 0), (1024, 2, 0), (1 << 40, 0, 0), (1 << 63, 1, 0), (512, 0, 1), (260, 1, 0))
+_EDGE_BYTES = _TOKENS * _HEADS * 16
+
+
+@case(
+    "store/pages.edges",
+    level="L6",
+    clauses=("store.gather.packs", "store.scatter.places", "store.move.refuses"),
+    kernels=("store",),
+)
+def edges(run: Run) -> Observations:
+    """Tensors of a side or block that is none, behind the staging memory, and where only words are aligned."""
+    cache = run.random.integers(1, 256, (2, 1, _TOKENS, _HEADS, 16), np.uint8)
+    # Behind the two sides lies what a third one would read and write.
+    memory = run.array(np.concatenate([cache.reshape(-1), np.full(_EDGE_BYTES, 0xEE, np.uint8)]), "device")
+    layout = np.zeros(1, PAGES)
+    layout["heads"], layout["head_bytes"], layout["block_tokens"], layout["blocks"] = _HEADS, 16, _TOKENS, 1
+    layout["block_stride"] = layout["side_stride"] = _EDGE_BYTES
+    layout["token_stride"], layout["head_stride"] = _HEADS * 16, 16
+    tensors = np.zeros(len(_EDGES), TENSOR)
+    for row, (offset, side, block) in zip(tensors, _EDGES, strict=True):
+        row["offset"], row["tokens"], row["side"], row["block_first"] = offset, _TOKENS, side, block
+    staging = run.buffer(2048, "device", fill=0xEE)
+    numbers, rows = run.array(np.arange(2, dtype=np.uint32), "device"), run.array(tensors, "device")
+    refused = [run.buffer(4, "device") for _ in range(2)]
+    target = run.buffer(3 * _EDGE_BYTES, "device", fill=0xEE)
+    for name, where, count in (("store_gather", memory, refused[0]), ("store_scatter", target, refused[1])):
+        layout["cache"] = where.address
+        kernel, given = run.kernel("store", name), run.array(layout, "device")
+        run.launch(kernel, 2, 32, given, rows, len(tensors), numbers, staging.address, 2048, count)
+    return {
+        "cache": cache,
+        "packed": run.read(staging, np.uint8),
+        "back": run.read(target, np.uint8),
+        "refused": [int(run.read(one, np.uint32)[0]) for one in refused],
+    }
+
+
+@edges.judge
+def _(seen: Seen) -> None:
+    sides = seen["cache"].reshape(2, _EDGE_BYTES)
+    objects = np.full(2048, 0xEE, np.uint8)
+    objects[4 : 4 + _EDGE_BYTES] = sides[0]
+    objects[260 : 260 + _EDGE_BYTES] = sides[1]
+    seen.equal("store.gather.packs", "the objects", seen["packed"], objects)
+    seen.equal("store.scatter.places", "the cache that was filled", seen["back"][: 2 * _EDGE_BYTES], sides.reshape(-1))
+    left = 4 * _TOKENS * _HEADS
+    seen.equal("store.move.refuses", "vectors that were left out", seen["refused"], [left, left])
+    behind = np.full(_EDGE_BYTES, 0xEE, np.uint8)
+    seen.equal("store.move.refuses", "what lies behind the cache", seen["back"][2 * _EDGE_BYTES :], behind)

@@ -90,16 +90,9 @@ def _newest(steps: list[np.ndarray]) -> dict[tuple[int, int], Any]:
 
 @table.judge
 def _(seen: Seen) -> None:
-    known = _newest([step.view(CHANGE) for step in seen["steps"]])
     counted = [[80, 0, 0], [30, 0, 0], [20, 0, 0], [0, 0, 10]]
     seen.equal("store.commit.newest", "what each launch counted", seen["outcomes"], counted)
-    for key, place in zip(seen["asked"].view(KEY), seen["places"].view(PLACE), strict=True):
-        row = known.get((int(key["low"]), int(key["high"])))
-        if row is None or not row["present"]:
-            seen.equal("store.lookup.never_over", "a key without an object", int(place["found"]), 0)
-        else:
-            found = [int(place["found"]), *(int(place[name]) for name in _FIELDS)]
-            seen.equal("store.lookup.finds", "a key with one", found, [1, *(int(row[name]) for name in _FIELDS)])
+    _judge_lookups(seen)
 
 
 @case("store/table.full", level="L6", clauses=("store.commit.full", "store.lookup.finds"), kernels=("store",))
@@ -119,6 +112,47 @@ def _(seen: Seen) -> None:
     seen.equal("store.commit.full", "those of the first launch", places["found"][:20].tolist(), [1] * 20)
     there = places["found"] == 1
     seen.equal("store.lookup.finds", "their places", places["lba"][there], rows["lba"][there])
+
+
+@case(
+    "store/table.twins",
+    level="L6",
+    clauses=("store.lookup.finds", "store.lookup.never_over", "store.commit.newest"),
+    kernels=("store",),
+)
+def twins(run: Run) -> Observations:
+    """Keys that have one half in common with others, in launches of their own; some are put anew or taken away."""
+    rows = draw_changes(run.random, 24, 64)
+    twins = rows.copy()
+    twins["high"] ^= 1
+    twins["lba"] += 1
+    newer, gone = rows[:8].copy(), twins[4:12].copy()
+    newer["version"], newer["lba"] = 11, newer["lba"] + 2
+    gone["version"], gone["present"] = 11, 0
+    table = _Table(run, 64)
+    steps = [rows, twins, newer, gone]
+    outcomes = [table.commit(step) for step in steps]
+    asked = np.concatenate([keys_of(rows), keys_of(twins)])
+    places = raw(table.lookup(asked))
+    return {"steps": [raw(step) for step in steps], "outcomes": outcomes, "asked": raw(asked), "places": places}
+
+
+@twins.judge
+def _(seen: Seen) -> None:
+    counted = [[24, 0, 0], [24, 0, 0], [8, 0, 0], [8, 0, 0]]
+    seen.equal("store.commit.newest", "what each launch counted", seen["outcomes"], counted)
+    _judge_lookups(seen)
+
+
+def _judge_lookups(seen: Seen) -> None:
+    known = _newest([step.view(CHANGE) for step in seen["steps"]])
+    for key, place in zip(seen["asked"].view(KEY), seen["places"].view(PLACE), strict=True):
+        row = known.get((int(key["low"]), int(key["high"])))
+        if row is None or not row["present"]:
+            seen.equal("store.lookup.never_over", "a key without an object", int(place["found"]), 0)
+        else:
+            found = [int(place["found"]), *(int(place[name]) for name in _FIELDS)]
+            seen.equal("store.lookup.finds", "a key with one", found, [1, *(int(row[name]) for name in _FIELDS)])
 
 
 @case("store/prefix", level="L6", clauses=("store.prefix.leading",), kernels=("store",), axes={"lanes": (1, 33, 128)})

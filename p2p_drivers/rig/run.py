@@ -78,6 +78,8 @@ def agent_words(python: Path, folders: Mapping[str, Path]) -> tuple[list[str], l
         "PYTHONDONTWRITEBYTECODE=1",
         "PYTHONUNBUFFERED=1",
         "HOME=/tmp",
+        # What the host has compiled need not be compiled again by an emulated processor; what is added is thrown away.
+        f"TUTTI_CACHE_DIR={os.environ.get('TUTTI_CACHE_DIR') or Path.home() / '.cache' / 'tutti-hal'}",
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ]
     return [str(python), "-m", "rig.agent"], environment

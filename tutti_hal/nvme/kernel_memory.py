@@ -18,13 +18,11 @@ from tutti_hal.nvme.memory import HostMemory
 from tutti_hal.nvme.p2p_uapi import Provider, ProviderFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from tutti_hal.nvme.kernel_client import KernelClient
     from tutti_hal.nvme.prp import Run
     from tutti_hal.shim import Buffer, Device
-
-    Release = Callable[[], None]
 
 _MAP_HUGETLB = 0x40000
 _HUGE = 2 << 20
@@ -42,17 +40,12 @@ class PinnedMemory(HostMemory):
     """
 
     def __init__(
-        self,
-        buffer: Buffer,
-        host: int,
-        nbytes: int,
-        pin: int,
-        runs: list[Run],
-        offset: int,
-        release: Callable[[], None],
+        self, buffer: Buffer, host: int, nbytes: int, pin: int, runs: Sequence[Run], offset: int, undo: ExitStack
     ) -> None:
-        super().__init__(host, nbytes, runs, release)
+        """`undo` is taken over by the memory, and emptied, once nothing can fail any more."""
+        super().__init__(host, nbytes, runs)
         self.buffer, self.pin, self.offset = buffer, pin, offset
+        self._release = undo.pop_all().close
 
     @property
     def address(self) -> int:
@@ -110,7 +103,7 @@ class HostPages:
             pin = self._client.pin(Provider.HOST, host, nbytes, [self._controller])
             stack.callback(self._client.unpin, pin, idle=True)
             runs = self._client.runs(pin, self._controller)
-            return PinnedMemory(buffer, host, nbytes, pin, runs, 0, stack.pop_all().close)
+            return PinnedMemory(buffer, host, nbytes, pin, runs, 0, stack)
 
 
 class StandInPages:
@@ -165,7 +158,7 @@ class StandInPages:
             pin = self._client.pin(Provider.SIM, offset, nbytes, [self._controller])
             stack.callback(self._client.unpin, pin, idle=True)
             runs = self._client.runs(pin, self._controller)
-            return PinnedMemory(buffer, host, nbytes, pin, runs, offset, stack.pop_all().close)
+            return PinnedMemory(buffer, host, nbytes, pin, runs, offset, stack)
 
     def _room(self, nbytes: int, unit: int) -> int:
         size = self._resource.stat().st_size

@@ -13,6 +13,7 @@ from tutti_hal.conformance_tests.beside import (
     attached,
     fill,
     get,
+    given,
     pages,
     refused,
     reset,
@@ -87,6 +88,8 @@ def _judge_quiet(seen: Seen, clause: str, later: Any) -> None:
 )
 def close_quiet(run: Run) -> Observations:
     """A client is closed with commands in flight: when its queues are gone nothing comes into its memory."""
+    from tutti_hal.nvme.kernel_controller import KernelController
+
     turns = []
     for _ in range(3):
         with attached(run) as drive:
@@ -97,7 +100,8 @@ def close_quiet(run: Run) -> Observations:
             _flight(drive, pair, memory)
             del pair
             drive.close(abrupt=True)
-            with attached(run) as next_one:
+            # Not `attached`: the drive is this case's own still.
+            with KernelController.open(given(run), run.device) as next_one:
                 gone = until(functools.partial(_holds_no_queue, next_one), 5.0)
             turns.append({"alive": alive, "gone": gone, "later": _later(run, memory)})
     return {"turns": turns}

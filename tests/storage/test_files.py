@@ -266,6 +266,23 @@ def test_a_file_that_grows_or_is_deleted_stays_where_it_is(rig: Rig, mount: Moun
     rig.runtime.close(target)
 
 
+def test_a_file_that_is_renamed_or_replaced_is_the_one_that_was_opened(rig: Rig, mount: Mount) -> None:
+    path, other = mount.folder / "named.bin", mount.folder / "renamed.bin"
+    prepare_file(path, MIB)
+    target = rig.runtime.open(path_uri(str(path)))
+    path.rename(other)
+    prepare_file(path, MIB)
+    memory = rig.runtime.allocate(4096)
+    memory.numpy()[:] = source = noise(4096, 9)
+    done = rig.runtime.submit_all(make_requests(Operation.WRITE, target, nbytes=4096, memory=memory.handle))
+    assert done["status"].tolist() == [Status.OK]
+    rig.runtime.unregister(memory)
+    rig.runtime.close(target)
+    mount.drop_cache()
+    assert other.read_bytes() == source.tobytes() + bytes(MIB - 4096)
+    assert path.read_bytes() == bytes(MIB)
+
+
 def test_what_has_no_place_of_its_own_is_refused(rig: Rig, mount: Mount) -> None:
     folder = mount.folder
     (folder / "sparse").write_bytes(b"")

@@ -9,6 +9,7 @@ import pytest
 from storage_rig import MIB, Rig, noise
 
 from tutti_hal.errors import (
+    HandleInvalid,
     MemoryRefused,
     RequestsInvalid,
     StorageBusy,
@@ -231,6 +232,25 @@ def test_what_is_in_flight_cannot_be_taken_away() -> None:
         for call in (runtime.wait, runtime.release, runtime.query, runtime.close, runtime.target):
             with pytest.raises(StorageStopped):
                 call(io)
+
+
+def test_what_is_given_back_twice_is_refused_the_second_time() -> None:
+    with Rig() as rig:
+        runtime = rig.runtime
+        target, memory = runtime.open("raw://d0"), runtime.allocate(4096)
+        io = runtime.submit(make_requests(READ, target, nbytes=4096, memory=memory.handle)).io
+        assert io is not None
+        runtime.wait(io)
+        for call, argument in ((runtime.release, io), (runtime.unregister, memory.handle), (runtime.close, target)):
+            call(argument)
+            with pytest.raises(HandleInvalid) as refused:
+                call(argument)
+            assert refused.value.fix
+        with pytest.raises(HandleInvalid):
+            runtime.wait(io)
+        runtime.shutdown()
+        with pytest.raises(StorageStopped):
+            runtime.wait(io)
 
 
 def test_memory_that_cannot_be_registered() -> None:

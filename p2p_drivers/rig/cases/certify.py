@@ -17,7 +17,7 @@ from rig.qemu import Iommu, Machine, drive_bdf
 _PIECE = 1 << 20
 
 
-@case((Machine(), Machine(iommu=Iommu.TRANSLATE)), timeout_s=1500, fresh=True)
+@case((Machine(), Machine(iommu=Iommu.TRANSLATE)), timeout_s=600, fresh=True)
 def l7_of_the_suite(guest: Guest) -> None:
     """`tutti-hal certify` runs every case of L7 in the guest, on the drive beside its driver: none may fail."""
     from rig import p2p

@@ -55,12 +55,12 @@ test-suite: $(DEV) ## tests of the conformance suite itself: planted cases, forg
 lint: $(DEV) ## ruff and clang-format, changing nothing
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@find native benchmarks tests conformance_tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format --dry-run -Werror
+	@find native benchmarks tests conformance_tests examples tutti_hal -name '*.cpp' -o -name '*.hpp' -o -name '*.[ch]' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format --dry-run -Werror
 
 format: $(DEV) ## apply ruff and clang-format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
-	@find native benchmarks tests conformance_tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format -i
+	@find native benchmarks tests conformance_tests examples tutti_hal -name '*.cpp' -o -name '*.hpp' -o -name '*.[ch]' | LC_ALL=C sort | xargs $(VENV)/bin/clang-format -i
 
 types: $(DEV) ## mypy --strict on the installed form of the package
 	@$(PY) .ci/check_types.py

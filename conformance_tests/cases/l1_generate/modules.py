@@ -164,7 +164,8 @@ def concurrent(run: Run) -> Observations:
     alone = result(start())
     files = sorted(path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
     rendered = render(shop.record, shop.arch, "planted", templates=root).sha256
-    unfinished = sorted(path.name for path in cache.rglob(".*") if path.is_dir())
+    # The cache makes a module in a folder called .KEY.RANDOM; an SDK that is made there has hidden folders as well.
+    unfinished = sorted(path.name for path in cache.rglob(".*.*") if path.is_dir())
     return {
         "together": together,
         "later": later,

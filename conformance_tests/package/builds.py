@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from hashlib import sha256
@@ -17,6 +18,7 @@ from tutti_hal.conformance_tests.subject import profile_of
 from tutti_hal.errors import TuttiError
 from tutti_hal.profile import Profile
 from tutti_hal.record import Record
+from tutti_hal.toolchain import cache
 
 
 def needed(instances: Iterable[Instance], outcomes: dict[str, Outcome]) -> list[tuple[str, str]]:
@@ -54,11 +56,20 @@ def _module(profile: Profile, arch: str, kernel_set: str, templates: Path | None
         **named,
         "origin": built.origin,
         "compiler": built.compiler,
-        "command": command,
+        "command": [anywhere(word) for word in command],
         "unit_sha256": built.sha256,
         "module_sha256": sha256(built.path.read_bytes()).hexdigest(),
         "resources": [asdict(one) for one in built.resources],
     }
+
+
+def anywhere(word: str) -> str:
+    """A word of a command without the place of this machine: the cache by its variable, the home by ``~``."""
+    # An empty home is nobody's: nothing lies below it.
+    for place, name in ((str(cache.folder()), f"${cache.VARIABLE}"), (os.environ.get("HOME", "").rstrip("/"), "~")):
+        if place and (word == place or word.startswith(f"{place}/")):
+            return f"{name}{word[len(place) :]}"
+    return word
 
 
 def check_builds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from tutti_hal.errors import CommandFailed, NamespaceInvalid
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from tutti_hal.nvme.registers import Capabilities
 
 
-class Inventory:
+class Inventory(ABC):
     """Namespaces of a controller that can be asked to identify itself."""
 
     controller: IdentifyController
 
+    @abstractmethod
     def identify(self, cns: int, *, nsid: int = 0, cntid: int = 0, csi: int = 0) -> bytes:
         """The 4096 bytes of an Identify. Raises `CommandFailed` when the controller refuses it."""
-        raise NotImplementedError
 
     def namespaces(self) -> tuple[int, ...]:
         """The ids of all active namespaces, ascending; ids may be missing in between."""

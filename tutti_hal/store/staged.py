@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class StagedDevice:
+class StagedDevice(ABC):
     """Reads and writes of a `BlockDevice` over registered memory: the *arena*, then the staging part at its end.
 
-    A subclass moves: `_run`.
+    A subclass moves (`_run`), flushes and closes.
 
     Args:
         memory: as the host sees it.
@@ -58,22 +59,30 @@ class StagedDevice:
 
     # ---- of the subclass ----
 
+    @abstractmethod
+    def flush(self) -> None:
+        """See `BlockDevice.flush`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """See `BlockDevice.close`."""
+
+    @abstractmethod
     def _run(self, verb: str, batch: Sequence[tuple[int, Piece]], durable: bool) -> None:
         """Moves pieces between the device and the memory at these offsets. Blocks until all are done.
 
         Raises:
             StoreDeviceError: one failed.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _commands(self, piece: Piece) -> int:
         """How much of a batch's `_command_limit` a piece may take; 0 where batches are somebody else's."""
-        raise NotImplementedError
 
     # ---- batches ----
 
     def _move(self, verb: str, pieces: Sequence[Piece], *, durable: bool = False) -> None:
-        check(self, pieces, verb)  # type: ignore[arg-type]
+        check(self, pieces, verb)
         for batch in self._batches(pieces):
             copies = [(at, piece) for at, piece in batch if at >= self._staging]
             if verb == "write":
